@@ -116,12 +116,12 @@ def linear(name: str, table: Table, formula: str, relation: str, epsilon: float,
         made = release(table, formula, "gaussian", epsilon, relation, seed).declared_
         equations = made.equations(design(made, formula), "gaussian")
         noise = wald_errors(equations, equations.solve())
-        unbounded = equations.kappa() < stats.chi2.ppf(0.95, 1)
+        unbounded = equations.distance_at_infinity() < stats.chi2.ppf(0.95, 1)
         widths.append(math.inf if unbounded else float(np.median(np.hypot(1, noise / sampling)[1:])))
     linears = Linears(
         table.domain, Analyses.parse({"analyses": [{"formula": formula}]}), Neighbours(Relation(relation))
     )
-    sums = [slot.sums(table) * UNIT for slot in linears.slots if slot is not COUNT]
+    sums = [group.sums(table) * UNIT for group in linears.groups if group is not COUNT]
     exact = np.concatenate([[float(len(table))], *sums])
     L, sd, p = made.places(design(made, formula)), np.sqrt(made.variances), len(true)
     K = (L * sd) @ (L * sd).T
@@ -130,7 +130,7 @@ def linear(name: str, table: Table, formula: str, relation: str, epsilon: float,
     for draw in range(DRAWS):
         drawn = Linear((L @ (exact + sd * rng.normal(size=len(sd)))).reshape(p, p + 1), K)
         distances[draw] = drawn.distance(true)
-        bounded[draw] = drawn.kappa() >= stats.chi2.ppf(0.95, 1) if draw < 40 else True
+        bounded[draw] = drawn.distance_at_infinity() >= stats.chi2.ppf(0.95, 1) if draw < 40 else True
     shown = int(bounded[:40].mean() * DRAWS)
     for level in LEVELS:
         hits = int((distances <= stats.chi2.ppf(level, p)).sum())
@@ -162,12 +162,12 @@ def logistic(name: str, table: Table, formula: str, relation: str, epsilon: floa
         equations = made.equations(design(made, formula, binary=True), "binomial")
         b = equations.solve()
         joint.append(equations.distance(true))
-        kappa = equations.kappa()
-        unbounded = b is None or kappa < stats.chi2.ppf(0.95, 1)
+        at_infinity = equations.distance_at_infinity()
+        unbounded = b is None or at_infinity < stats.chi2.ppf(0.95, 1)
         widths.append(
             math.inf if unbounded else float(np.median(np.hypot(1, wald_errors(equations, b) / sampling)[1:]))
         )
-        ends = np.array([equations.guaranteed(b, j, 0.95, kappa=kappa) for j in range(len(true))])
+        ends = np.array([equations.guaranteed(b, j, 0.95, at_infinity=at_infinity) for j in range(len(true))])
         certified.append(((ends[:, 0] <= true) & (true <= ends[:, 1])).all())
         bounded.append(np.isfinite(ends).all())
         if bounded[-1]:

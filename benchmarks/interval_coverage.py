@@ -191,7 +191,7 @@ def regression_hits(
             if solution is None:
                 continue
             add_sampling(release, of, equations, solution)
-        kappa = equations.kappa() if family == "gaussian" and target == "table" else math.nan
+        at_infinity = equations.distance_at_infinity() if family == "gaussian" and target == "table" else math.nan
         joint = equations.distance(true)
         least = {j: profile(equations, true, j, float(true[j]), true)[0] for j in chosen}
         for level in LEVELS:
@@ -203,12 +203,12 @@ def regression_hits(
                 if draw < _WIDTHS and level == 0.95:
                     solution = equations.solve()
                     if solution is not None:
-                        low, high = interval(equations, solution, j, asymptotic, unbounded=kappa < asymptotic)
+                        low, high = interval(equations, solution, j, asymptotic, unbounded=at_infinity < asymptotic)
                         width = high - low
-                bounded = not kappa < asymptotic
+                bounded = not at_infinity < asymptotic
                 hits.setdefault((name, "asymptotic", level), []).append((least[j] <= asymptotic, bounded, width))
                 if target == "table":
-                    bounded = not kappa < guaranteed
+                    bounded = not at_infinity < guaranteed
                     hits.setdefault((name, "certified", level), []).append((least[j] <= guaranteed, bounded, math.nan))
     return hits
 

@@ -24,7 +24,7 @@ def fitted(table, analyses, epsilon=1.0, relation="replace_one", seed=0):
 def exact_of(made: DeclaredAnalyses, table) -> np.ndarray:
     """The sums of a release without noise, the number of rows first."""
     linears = Linears(table.domain, Analyses.parse(made.analyses), Neighbours(Relation(made.relation)))
-    sums = [slot.sums(table) * UNIT for slot in linears.slots if slot is not COUNT]
+    sums = [group.sums(table) * UNIT for group in linears.groups if group is not COUNT]
     return np.concatenate([[float(len(table))], *sums])
 
 

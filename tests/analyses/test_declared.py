@@ -16,7 +16,7 @@ from redrawn import about, at_least, table_of
 from tiers import others_slow
 
 from marginalia.analyses.analyses import Analyses
-from marginalia.analyses.basis import UNIT, Slot
+from marginalia.analyses.basis import UNIT, MeasuredSum
 from marginalia.analyses.declared import Declared
 from marginalia.analyses.planning import COUNT, FIRST, Linears, planned_sigmas, weights
 from marginalia.analyses.prediction import predicted
@@ -78,7 +78,7 @@ def test_the_ledger_holds_what_was_asked_for_and_no_more(table, epsilon, relatio
     assert ledger.epsilon_spent == pytest.approx(epsilon, rel=1e-9)
     assert ledger.epsilon_spent <= epsilon * (1 + 1e-9)
     squared = [(e.sensitivity / e.sigma) ** 2 for e in ledger.events]
-    core = len([e for e in ledger.events if e.label != "d,d"]) // 2  # each slot twice, but for squares
+    core = len([e for e in ledger.events if e.label != "d,d"]) // 2  # each group twice, but for squares
     assert math.fsum(squared) == pytest.approx(gdp_mu(epsilon, 1e-5) ** 2, rel=1e-9)
     assert math.fsum(squared[:core]) == pytest.approx(FIRST * gdp_mu(epsilon, 1e-5) ** 2, rel=1e-9)
 
@@ -86,15 +86,15 @@ def test_the_ledger_holds_what_was_asked_for_and_no_more(table, epsilon, relatio
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_sensitivities_are_those_of_all_neighbours_on_a_small_domain(relation, k):
-    """Each slot moves by no more than is charged between any two records (or sets of up to k), and by that much."""
+    """Each group moves by no more than is charged between any two records (or sets of up to k), and by that much."""
     domain = Domain.from_dict(
         {"attributes": [{"name": n, "size": s, "kind": "numeric"} for n, s in zip("abcd", (3, 2, 3, 4), strict=True)]}
     )
     neighbours = Neighbours(Relation(relation), None if k == 1 else Unit("who", k))
     linears = Linears(domain, Analyses.parse(declare("d ~ C(a) + b + c", "d ~ b:c", "c ~ a + I(a ** 2)")), neighbours)
     records = list(itertools.product(*(range(s) for s in domain.sizes)))
-    for slot in linears.slots:
-        rows = np.array([slot.sums(Table([r], domain)) for r in records]) * UNIT
+    for group in linears.groups:
+        rows = np.array([group.sums(Table([r], domain)) for r in records]) * UNIT
         rows = np.unique(rows, axis=0)
         groups = [sum(g) for m in range(1, k + 1) for g in itertools.combinations_with_replacement(rows, m)]
         if relation == "add_remove":
@@ -102,8 +102,8 @@ def test_sensitivities_are_those_of_all_neighbours_on_a_small_domain(relation, k
         else:
             worst = max(float(np.linalg.norm(g - h)) for g, h in itertools.combinations(groups, 2))
         if k == 1:
-            assert slot.sensitivity(neighbours) == pytest.approx(worst, rel=1e-11), linears.label(slot)
-        assert slot.sensitivity(neighbours) >= worst
+            assert group.sensitivity(neighbours) == pytest.approx(worst, rel=1e-11), linears.label(group)
+        assert group.sensitivity(neighbours) >= worst
 
 
 def test_noise_has_the_variance_that_is_stated(table):
@@ -125,19 +125,19 @@ def test_the_first_stage_is_not_used_again(table, monkeypatch):
         calls.append(said["label"])
         exact = np.asarray(value() if callable(value) else value) * said["quantum"]
         session.charge(additive.GaussianEvent(said["sensitivity"], said["sigma"], said["label"]))
-        return exact + (1000.0 if len(calls) <= len(linears.slots) - 1 else 0.0)  # all but d's squares, once
+        return exact + (1000.0 if len(calls) <= len(linears.groups) - 1 else 0.0)  # all but d's squares, once
 
     linears = Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE))
     monkeypatch.setattr(Session, "gaussian", quiet)
     made = fitted(table, declare(FORMULA))
-    assert len(calls) == 2 * len(linears.slots) - 1
+    assert len(calls) == 2 * len(linears.groups) - 1
     np.testing.assert_allclose(made.declared_.values, exact_of(made, table), atol=1e-6)
 
 
 def test_the_guess_of_the_first_stage_is_not_read_off_the_rows(table):
     """Two tables that share nothing but domain and number of rows: the first stage has the same noise."""
     other = Table(np.zeros_like(table.codes), table.domain)
-    count = len(Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE)).slots) - 1
+    count = len(Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE)).groups) - 1
     one, two = (fitted(t, declare(FORMULA)).ledger_.events[:count] for t in (table, other))
     assert [(e.sigma, e.sensitivity) for e in one] == [(e.sigma, e.sensitivity) for e in two]
 
@@ -196,19 +196,19 @@ def test_whole_releases_cover(table):
 
 
 def test_planned_noise_is_the_least_at_its_guess(table):
-    """No other split of the budget between slots has a smaller sum of weighted variances."""
+    """No other split of the budget between groups has a smaller sum of weighted variances."""
     linears = Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE))
     guesses = linears.guesses(1.0)
-    slots = [s for s in linears.slots if s not in linears.squares]
-    sigmas = planned_sigmas(slots, guesses, linears.products, linears.neighbours, 0.3)
-    g = weights(guesses[0], linears.products, 1 + sum(len(s.pairs) for s in linears.slots))
-    each = np.array([sum(g[t] for p in s.pairs for t in linears.products[p]) for s in slots])
-    cost = np.array([s.sensitivity(linears.neighbours) ** 2 for s in slots])
+    groups = [s for s in linears.groups if s not in linears.squares]
+    sigmas = planned_sigmas(groups, guesses, linears.products, linears.neighbours, 0.3)
+    g = weights(guesses[0], linears.products, 1 + sum(len(s.pairs) for s in linears.groups))
+    each = np.array([sum(g[t] for p in s.pairs for t in linears.products[p]) for s in groups])
+    cost = np.array([s.sensitivity(linears.neighbours) ** 2 for s in groups])
     best = float(each @ np.square(sigmas))
     assert (cost / np.square(sigmas)).sum() == pytest.approx(0.09)
     rng = np.random.default_rng(0)
     for _ in range(50):
-        v = np.square(sigmas) * np.exp(rng.normal(size=len(slots)) * 0.3)
+        v = np.square(sigmas) * np.exp(rng.normal(size=len(groups)) * 0.3)
         v *= (cost / v).sum() / 0.09
         assert each @ v > best
 
@@ -229,7 +229,7 @@ def test_sums_that_two_analyses_need_are_measured_once(table):
     neighbours = Neighbours(Relation.REPLACE_ONE)
     one = Linears(table.domain, Analyses.parse(declare("d ~ a + b")), neighbours)
     two = Linears(table.domain, Analyses.parse(declare("d ~ a + b", "c ~ a + b")), neighbours)
-    assert len(two.slots) == len(one.slots) + 4  # c, c a, c b, c c
+    assert len(two.groups) == len(one.groups) + 4  # c, c a, c b, c c
 
 
 def test_a_file_keeps_it_and_infer_says_the_same(table, tmp_path):
@@ -382,7 +382,7 @@ def test_a_release_keeps_no_exact_number_of_rows(family, tmp_path):
 def test_what_a_row_moves_has_room_for_rounding(functions, cells, random):
     """In exact numbers no vector of a row is longer than declared, and no two lie further apart."""
     whole = np.array([[random.randrange(-(2**30), 2**30) for _ in range(cells)] for _ in range(functions)], np.int64)
-    largest, widest = (Fraction(x) / Fraction(UNIT) for x in Slot(0, 0, (0,), [(0, 0)], whole).reach)
+    largest, widest = (Fraction(x) / Fraction(UNIT) for x in MeasuredSum(0, 0, (0,), [(0, 0)], whole).reach)
     columns = [[int(x) for x in column] for column in whole.T]
     assert largest**2 >= max(sum(x * x for x in column) for column in columns)
     assert widest**2 >= max(sum((x - y) ** 2 for x, y in zip(u, v, strict=True)) for u in columns for v in columns)

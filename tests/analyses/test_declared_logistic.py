@@ -16,8 +16,8 @@ from tiers import others_slow
 
 from marginalia.analyses.analyses import Analyses
 from marginalia.analyses.basis import UNIT
-from marginalia.analyses.linearised import SHARES, Point
-from marginalia.analyses.newton import AFTER, MAIN, Newton, Weighted
+from marginalia.analyses.certified_newton import SHARES, NewtonPoint
+from marginalia.analyses.newton import AFTER, MAIN, Newton, WeightedSum
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.inference import regression
@@ -95,16 +95,16 @@ def test_sensitivities_are_those_of_all_neighbours_on_a_small_domain(relation, m
     records = [Table([r], domain) for r in itertools.product(*(range(s) for s in domain.sizes))]
     [analysis] = Analyses.parse(ASKED).analyses
     each = [Newton(domain, analysis, r, Session(Ledger(relation), Randomness(0))) for r in records]
-    slots = [*each[0]._firsts, *(w for w in each[0].slots)]
+    groups = [*each[0]._firsts, *(w for w in each[0].groups)]
     near, close = 0.0, 0.0
     for far in (0.3, 3.0):
         b = np.rint(np.array([0.1, far, -far, far]) * 2**20).astype(np.int64)
         earlier = np.rint(np.array([-0.2, far / 2, far, 0.0]) * 2**20).astype(np.int64)
         top = math.tanh(each[0]._largest((b - earlier) * 2.0**-20) / 4)
         for since, height in ((None, 1.0), ((earlier, top), top)):
-            totals = [newton._totals(slots, 3, b, since) for newton in each]
-            for k, slot in enumerate(slots):
-                one = Weighted(slot, slot.pairs, height if k < 3 else 0.25, signed=k < 3)
+            totals = [newton._totals(groups, 3, b, since) for newton in each]
+            for k, group in enumerate(groups):
+                one = WeightedSum(group, group.pairs, height if k < 3 else 0.25, signed=k < 3)
                 rows = np.array([t[k] for t in totals]) * UNIT
                 pairs = itertools.combinations(rows, 2) if relation == "replace_one" else ((r, 0 * r) for r in rows)
                 worst = max(float(np.linalg.norm(g - h)) for g, h in pairs)
@@ -197,7 +197,7 @@ def noiseless(b, X, counts, y):
     s, H = rows_at(b, X, counts, y)
     tiny = np.full(len(b), 1e-12)
     gamma = places(len(b))
-    return Point(b, s, tiny, tiny, H, H, gamma, np.full(len(gamma), 1e-12), X)
+    return NewtonPoint(b, s, tiny, tiny, H, H, gamma, np.full(len(gamma), 1e-12), X)
 
 
 def test_in_the_tails_curvature_is_as_large_as_the_certificate_says():
@@ -209,7 +209,7 @@ def test_in_the_tails_curvature_is_as_large_as_the_certificate_says():
         low, high = point.within(np.ones(1), 0.95)
         assert low <= truth <= high
         if step > 0:
-            assert pytest.approx(step, rel=2e-3) == point.away(0.95).R
+            assert pytest.approx(step, rel=2e-3) == point.distance_bound(0.95).R
             assert low == pytest.approx(truth, abs=2e-3 * step)
     beyond = noiseless(np.array([-12.0]), one, np.array([1e9]), 1 / (1 + np.exp(11.0)) * np.ones(1))
     assert beyond.within(np.ones(1), 0.95) == (-math.inf, math.inf)  # s(b_1) would do for a solution at infinity
@@ -230,9 +230,11 @@ def test_without_noise_every_bounded_interval_holds_the_solution():
         ends = np.array([point.within(a, 0.95) for a in np.eye(p)])
         assert (ends[:, 0] <= truth + 1e-6).all()
         assert (truth <= ends[:, 1] + 1e-6).all()
-        assert np.abs(X @ (truth - point.b)).max() <= point.away(0.95).R
+        assert np.abs(X @ (truth - point.b)).max() <= point.distance_bound(0.95).R
         bounded += np.isfinite(ends).all()
-        close += bool(np.isfinite(ends).all()) and np.abs(X @ (truth - point.b)).max() > 0.5 * point.away(0.95).R
+        close += (
+            bool(np.isfinite(ends).all()) and np.abs(X @ (truth - point.b)).max() > 0.5 * point.distance_bound(0.95).R
+        )
     assert bounded > 100
     assert close > 20, (bounded, close)
 
@@ -246,9 +248,9 @@ def test_the_worst_noise_in_its_ball_just_reaches_the_bounds():
         y = 0.0
         for _ in range(200):
             y = score + q * math.sqrt(first + second + (of_hessian * y) ** 2)
-        point = Point(np.zeros(1), np.array([score]), np.array([first]), np.array([second]), np.ones((1, 1)),
+        point = NewtonPoint(np.zeros(1), np.array([score]), np.array([first]), np.array([second]), np.ones((1, 1)),
                       np.ones((1, 1)), places(1), np.array([of_hessian**2]), np.ones((1, 1)))  # fmt: skip
-        far = point.away(1 - a)
+        far = point.distance_bound(1 - a)
         assert far.linear == pytest.approx(y, rel=1e-9)
         length = score * y + q * math.sqrt(first + second) * y  # of d_0'H d_0, noise of both scores against it
         assert far.bent**2 * (1 - stats.norm.isf(SHARES[1] * a) * of_hessian) == pytest.approx(length, rel=1e-9)
@@ -257,7 +259,7 @@ def test_the_worst_noise_in_its_ball_just_reaches_the_bounds():
 def test_noise_of_both_scores_and_of_the_hessian_counts_in_a_coefficient():
     """Far from curvature: half the length is q' times the root of the sum of squares."""
     large = 1e12 * np.eye(2)
-    base = Point(np.zeros(2), np.zeros(2), np.array([9e6, 1.0]), np.array([16e6, 1.0]), large, large, places(2),
+    base = NewtonPoint(np.zeros(2), np.zeros(2), np.array([9e6, 1.0]), np.array([16e6, 1.0]), large, large, places(2),
                  np.zeros(3), np.eye(2))  # fmt: skip
     q = math.sqrt(-2 * math.log(SHARES[2] * 0.05 / 2))
     for point, expected in ((base, 5e3), (replace(base, main=np.ones(2)), 4e3), (replace(base, after=np.ones(2)), 3e3)):
@@ -295,10 +297,10 @@ def test_certified_intervals_cover_when_all_noise_is_redrawn():
         b_1 = b_0 + np.linalg.solve(prior, s_0 + n_1)
         s, H = rows_at(b_1, X, counts, y)
         E = np.tensordot(rng.normal(size=6) * np.sqrt(of_hessian), gamma, axes=1)
-        point = Point(
+        point = NewtonPoint(
             b_1, s + n_1 + rng.normal(size=3) * np.sqrt(second), first, second, H + E, prior, gamma, of_hessian, X
         )
-        ends, far = np.array([point.within(a, level) for a in np.eye(3)]), point.away(level)
+        ends, far = np.array([point.within(a, level) for a in np.eye(3)]), point.distance_bound(level)
         bounded[i] = np.isfinite(ends).all()
         held[i] = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()
         d_0 = np.linalg.solve(H, s)

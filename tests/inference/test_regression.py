@@ -148,8 +148,8 @@ def test_p_values_of_a_true_zero_are_small_as_often_as_they_say(family, redraws)
     found = []
     for _ in range(redraws):
         equations = equations_of(drawn.draw(rng), of, family)
-        kappa = equations.kappa() if family == "gaussian" else 0.0  # 0: doubted
-        found.append(p_value(equations, equations.solve(), 1, 1, kappa))
+        at_infinity = equations.distance_at_infinity() if family == "gaussian" else 0.0  # 0: doubted
+        found.append(p_value(equations, equations.solve(), 1, 1, at_infinity))
     for level in (0.01, 0.05, 0.1, 0.5):
         small = sum(p < level for p in found)
         assert about(redraws - small, redraws, 1 - level)
@@ -161,7 +161,7 @@ def test_p_values_agree_with_the_sets(sigma):
     table = numeric(table_of((16, 2, 16, 5, 2, 20), 48_000))
     release = Redrawn(table, pairs("abcdef"), sigma).draw(np.random.default_rng(0))
     found = regression(release, "f ~ a + b + c + C(d) + e")
-    assert found.kappa > found.quantile
+    assert found.distance_at_infinity > found.quantile
     assert [c.p_value < 0.05 for c in found.coefficients] == [not c.low <= 0 <= c.high for c in found.coefficients]
     if sigma == 60.0:  # kappa is 143, so the linearised equations are near; a search from b said .000, not .012
         [a] = [c for c in found.coefficients if c.name == "a"]
@@ -191,7 +191,7 @@ def test_unbounded_sets_are_given_as_such():
     table = numeric(table_of((3, 2, 2), 50))
     release = Redrawn(table, pairs("abc"), 500.0).draw(np.random.default_rng(0))
     found = regression(release, "c ~ a + b")
-    assert found.kappa < found.quantile
+    assert found.distance_at_infinity < found.quantile
     assert all(c.low == -math.inf and c.high == math.inf for c in found.coefficients)
     assert "unbounded" in str(found)
     assert "--ridge" in str(found)
@@ -278,10 +278,10 @@ def test_sets_that_noise_may_leave_open_are_given_as_unbounded(family):
             found = regression(drawn.draw(rng), "d ~ a + b", family=family, confidence=0.9)
         except InputError:
             continue
-        hidden = found.kappa < found.quantile
+        hidden = found.distance_at_infinity < found.quantile
         near += hidden
         assert all(c.low == -math.inf and c.high == math.inf for c in found.coefficients) or not hidden
-        if found.kappa < 100:
+        if found.distance_at_infinity < 100:
             with pytest.raises(InputError, match="profile sets"):
                 found.wald()
     assert near >= 1

@@ -32,7 +32,7 @@ def test_ends_lie_where_the_least_distance_reaches_the_quantile(seed, noise):
     equations = noisy(seed, noise=noise)
     b, q = equations.solve(), stats.chi2.ppf(0.95, 1)
     for j in range(3):
-        low, high = interval(equations, b, j, q, unbounded=equations.kappa() < q)
+        low, high = interval(equations, b, j, q, unbounded=equations.distance_at_infinity() < q)
         assert low < b[j] < high
         for end in (low, high):
             if math.isfinite(end):
@@ -62,7 +62,7 @@ def test_kappa_is_the_least_distance_at_infinity(seed, noise):
 
     rng = np.random.default_rng(0)
     brute = min(optimize.minimize(at, rng.normal(size=3), method="Nelder-Mead").fun for _ in range(40))
-    assert equations.kappa() == pytest.approx(brute, rel=1e-3)
+    assert equations.distance_at_infinity() == pytest.approx(brute, rel=1e-3)
 
 
 @pytest.mark.parametrize(("seed", "p"), others_slow([(1, 2), (20, 2), (6, 3), (26, 3)], (1, 2), (20, 2)))
@@ -75,7 +75,7 @@ def test_kappa_of_a_search_that_does_not_settle_is_a_distance_at_infinity(seed, 
 
     rng = np.random.default_rng(0)
     brute = min(optimize.minimize(at, rng.normal(size=p), method="Nelder-Mead").fun for _ in range(20))
-    assert brute * (1 - 1e-3) < equations.kappa() < 1.1 * brute
+    assert brute * (1 - 1e-3) < equations.distance_at_infinity() < 1.1 * brute
 
 
 def test_kappa_of_a_dummy_is_the_distance_of_its_count_from_none_and_from_all():
@@ -85,7 +85,7 @@ def test_kappa_of_a_dummy_is_the_distance_of_its_count_from_none_and_from_all():
     noise = np.zeros((6, 3))
     noise[0, 0] = noise[3, 1] = sigma
     noise[[2, 4, 5], 2] = sigma  # one noisy count in three places
-    assert Linear(H, noise @ noise.T).kappa() == pytest.approx((ones / sigma) ** 2)
+    assert Linear(H, noise @ noise.T).distance_at_infinity() == pytest.approx((ones / sigma) ** 2)
 
 
 def test_one_unknown_gives_the_set_of_fieller():
@@ -95,7 +95,7 @@ def test_one_unknown_gives_the_set_of_fieller():
     np.testing.assert_allclose(interval(equations, equations.solve(), 0, q), roots, rtol=1e-5)
     assert equations.one_form()
     assert (
-        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, kappa=math.inf).label
+        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, at_infinity=math.inf).label
         == "exact"
     )
 
@@ -105,7 +105,7 @@ def test_only_the_form_that_proves_it_is_called_exact():
     b = general.solve()
     assert not general.one_form()
     labels = {
-        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, kappa=math.inf).label
+        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, at_infinity=math.inf).label
         for guaranteed in (False, True)
     }
     assert labels == {False: "asymptotic", True: "certified"}
@@ -115,8 +115,8 @@ def test_only_the_form_that_proves_it_is_called_exact():
 
 def test_noise_that_hides_a_coefficient_gives_all_of_the_line():
     equations = Linear(np.array([[3.0, 0.1]]), np.diag([0.01, 1.0]))
-    assert equations.kappa() == pytest.approx(0.01)
-    found = coefficient(equations, "x", equations.solve(), 0, confidence=0.95, guaranteed=False, kappa=0.01)
+    assert equations.distance_at_infinity() == pytest.approx(0.01)
+    found = coefficient(equations, "x", equations.solve(), 0, confidence=0.95, guaranteed=False, at_infinity=0.01)
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert not found.bounded
 
@@ -142,7 +142,7 @@ def test_sets_at_p_degrees_are_certified_whatever_the_form():
     omega, W = np.diag([1.0, 2.0, 3.0, 0.5]), np.eye(3)
     H = np.column_stack([np.ones(3), 50 * np.eye(3)])
     equations = Linear(H, np.kron(W, omega))
-    of = {"confidence": 0.9, "kappa": equations.kappa()}
+    of = {"confidence": 0.9, "at_infinity": equations.distance_at_infinity()}
     b = equations.solve()
     assert coefficient(equations, "x", b, 0, guaranteed=True, **of).label == "certified"
     assert coefficient(equations, "x", b, 0, guaranteed=False, **of).label == "exact"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_contract import PRIVATE, SIZES, fitted, table
 
-from marginalia.analyses.basis import Slot
+from marginalia.analyses.basis import MeasuredSum
 from marginalia.data import Domain
 from marginalia.methods import preconditioned_gd
 from marginalia.methods.dp_sgd import descent
@@ -54,7 +54,7 @@ def test_sums_of_declared_analyses_are_of_any_number_of_rows():
         def counts(self, names):
             return np.array([1, 0, 2]) * self.times
 
-    rows, slot = Many(), Slot(0, 0, (0,), [(0, 0)], np.array([[2**30, 0, -(2**29)], [2**30, 2**30, 2**30]]))
-    assert slot.sums(rows).tolist() == [0, 3 * 2**30]
+    rows, group = Many(), MeasuredSum(0, 0, (0,), [(0, 0)], np.array([[2**30, 0, -(2**29)], [2**30, 2**30, 2**30]]))
+    assert group.sums(rows).tolist() == [0, 3 * 2**30]
     rows.times = 2**32  # 3/2 of what 63 bits hold
-    assert slot.sums(rows).tolist() == [0, 2**62]
+    assert group.sums(rows).tolist() == [0, 2**62]

@@ -1,1 +1,1 @@
-"""Regressions that are declared before any row is read: noise is planned for their sums, widths are known before."""
+"""Regressions that are declared before any row is read, so that noise is planned for their sums."""

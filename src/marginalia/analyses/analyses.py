@@ -1,4 +1,4 @@
-"""Analyses that are declared before a release, and what is publicly known of the columns: a file of both."""
+"""File of analyses that are declared before a release, with public knowledge of the columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from marginalia.inference.formulas import Design, design
 from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
 
-EFFECT = 0.15  # of a term that spans [-1, 1], on a response that spans [-1/2, 1/2]: the guess where nothing is known
+EFFECT = 0.15  # default guess, for a term that spans [-1, 1] and a response that spans [-1/2, 1/2]
 
 
 class _Strict(BaseModel):
@@ -32,15 +32,12 @@ class Analysis(_Strict):
     Attributes
     ----------
     formula : str
-        As `formulas.design` reads it.
+        A formula for `formulas.design`.
     family : {"gaussian", "binomial"}
     effects : mapping of str to float
-        What coefficients are thought to be, by the names of the terms, in the units of the columns: for the plan alone.
+        Guessed coefficients, by the names of the terms, in the units of the columns. Only the plan uses them.
     spread : float, optional
-        Thought standard deviation of the response about its regression, in its units; for predicted widths alone.
-
-    >>> Analysis(formula="hours ~ age").family
-    'gaussian'
+        Guessed standard deviation of the response about its regression, in its units. Only predicted widths use it.
     """
 
     formula: str
@@ -69,11 +66,7 @@ class Analysis(_Strict):
 
 
 class Column(_Strict):
-    """What is publicly known of a column, for the plan alone: where its numbers lie, or the shares of its codes.
-
-    >>> Column(mean=40, spread=12).shares is None
-    True
-    """
+    """Public knowledge of a column, for the plan only: mean and spread of its numbers, or shares of its codes."""
 
     mean: float | None = None
     spread: Annotated[float, Field(gt=0)] | None = None
@@ -117,7 +110,7 @@ class Analyses(_Strict):
 
     @classmethod
     def parse(cls, content: Any, where: str = "analyses") -> Self:
-        """Check what a file holds; InputError in one line."""
+        """Check the content of a file; raise an InputError of one line."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
@@ -129,11 +122,11 @@ class Analyses(_Strict):
         return cls.parse(read_content(path, "analyses"), os.fspath(path))
 
     def content(self) -> dict[str, Any]:
-        """Return it in plain types, without what was left out."""
+        """Return the content in plain types, without defaults."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def laws(self, domain: Domain) -> list[NDArray[np.float64]]:
-        """Return for each column of a domain what its codes are thought to have as shares; alike where nothing is."""
+        """Return guessed shares of the codes of each column of a domain; equal shares by default."""
         for name in self.columns:
             domain.index(name)
         known: Mapping[str, Column] = self.columns
@@ -147,10 +140,10 @@ def _one_line(error: ValidationError, where: str) -> InputError:
         models: dict[str, type[BaseModel]] = {"analyses": Analysis, "columns": Column}
         model = models[str(first["loc"][0])] if len(first["loc"]) > 1 else Analyses
         return unknown_name(f"key in {where}", str(first["loc"][-1]), model.model_fields)
-    said = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ")
     shown = first["input"]
     got = f" (got {shown!r})" if isinstance(shown, str | int | float) and not _is_nothing(shown) else ""
-    return InputError(f"{where}: {place or 'content'}: {said[:1].lower()}{said[1:]}{got}")
+    return InputError(f"{where}: {place or 'content'}: {message[:1].lower()}{message[1:]}{got}")
 
 
 def _is_nothing(value: object) -> bool:

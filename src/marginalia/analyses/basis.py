@@ -1,12 +1,12 @@
 """Columns of declared regressions, scaled by the public domain, and the sums over all rows of products of two of them.
 
-A *block* is a numeric column, moved and stretched to [-1, 1] (a response: to [-1/2, 1/2]), or the dummies of one term.
-What a linear regression needs are the sums of products of two blocks, which are functions of a few attributes each: a
-*slot*. Whatever formula was written, its columns are linear in the blocks and a constant, so its normal equations are
-linear in the slots (`Basis.coefficients`).
+A *block* is a numeric column, shifted and scaled to [-1, 1] (a response: to [-1/2, 1/2]), or the dummies of one term.
+A linear regression needs the sums over all rows of products of two blocks. The sums of one pair of blocks are released
+together, as a *group*. The columns of every formula are linear in the blocks and a constant, so its normal equations
+are linear in the groups (`Basis.coefficients`).
 
-**Whole numbers.** A function in a slot is rounded to the public unit 2^-30, code by code, and its sum is taken over
-counts: exact in 64 bits. Its sensitivity is the largest change of the vector of the slot between any two codes of its
+**Whole numbers.** A function in a group is rounded to the public unit 2^-30, code by code, and its sum is taken over
+counts: exact in 64 bits. Its sensitivity is the largest change of the vector of the group between any two codes of its
 attributes (add/remove: its largest length), computed from the rounded functions themselves.
 """
 
@@ -31,15 +31,15 @@ from marginalia.privacy.relation import Neighbours
 
 UNIT = 2.0**-30
 _NOTHING = 1e-9
-_MOST_PAIRS = 4000  # of different values of a slot, whose distances are all looked at
-_MOST_CELLS = 1_000_000  # of a slot
-_MOST_FITTED = 20_000  # cells up to which it is looked whether a function follows from others
-_MANY_ROWS = 2**31  # of which sums are below 2^62
+_MOST_PAIRS = 4000  # different values of a group up to which all distances are computed
+_MOST_CELLS = 1_000_000  # of a group
+_MOST_FITTED = 20_000  # cells up to which a function is tested for being linear in others
+_MANY_ROWS = 2**31  # sums over this many rows are below 2^62
 
 
 @dataclass(frozen=True)
-class Block:
-    """Columns of one term.
+class FeatureBlock:
+    """The columns of one term.
 
     Attributes
     ----------
@@ -47,9 +47,6 @@ class Block:
     clique : tuple of int
         Attributes.
     values : ndarray of shape (columns, sizes of the attributes)
-
-    >>> Block("age", (0,), np.array([[-1.0, 1.0]])).size
-    1
     """
 
     name: str
@@ -66,12 +63,12 @@ class Block:
         return self.values.reshape([self.size, *(domain.sizes[a] if a in self.clique else 1 for a in clique)])
 
 
-CONSTANT = Block("1", (), np.ones(1))
+CONSTANT = FeatureBlock("1", (), np.ones(1))
 
 
 @dataclass(frozen=True)
-class Slot:
-    """Sums of products of two blocks that are released together.
+class MeasuredSum:
+    """A group of sums that are released together: of the products of the columns of two blocks.
 
     Attributes
     ----------
@@ -79,7 +76,7 @@ class Slot:
         Blocks.
     clique : tuple of int
     pairs : list of (int, int)
-        Columns of the basis of which each is a product, the lower first.
+        The two columns of the basis of each product, the lower first.
     whole : ndarray of int64, shape (functions, cells)
         In units of 2^-30.
     """
@@ -93,12 +90,12 @@ class Slot:
     def sums(self, table: CountSource) -> NDArray[np.int64]:
         """Return the exact sums over all rows, in units of 2^-30: reads private rows, inside a mechanism."""
         counts = table.counts([table.domain.names[a] for a in self.clique]).ravel()
-        if int(counts.sum()) > _MANY_ROWS:  # a sum that wraps proves nothing
+        if int(counts.sum()) > _MANY_ROWS:  # integers of 64 bits could overflow
             return clipped_sums(self.whole.astype(object) @ counts.astype(object))
         return np.asarray(self.whole @ counts)
 
     def sensitivity(self, neighbours: Neighbours) -> float:
-        """Return how far the vector of the slot moves at most between neighbours, in the 2-norm."""
+        """Return the largest change of the vector of the group between neighbours, in the 2-norm."""
         largest, widest = self.reach
         return neighbours.sum_sensitivity(largest, widest)
 
@@ -117,12 +114,12 @@ class Slot:
 
 
 class Basis:
-    """The blocks of some designs, and what sums of their products follow from.
+    """The blocks of some designs, and the groups of sums that their products need.
 
     Parameters
     ----------
     domain : Domain
-    blocks : sequence of Block
+    blocks : sequence of FeatureBlock
         The first is the constant.
 
     Attributes
@@ -131,13 +128,13 @@ class Basis:
         The first column of each block.
     """
 
-    def __init__(self, domain: Domain, blocks: Sequence[Block]) -> None:
+    def __init__(self, domain: Domain, blocks: Sequence[FeatureBlock]) -> None:
         self.domain, self.blocks = domain, list(blocks)
         self.offsets = list(itertools.accumulate((b.size for b in self.blocks), initial=0))
 
     @classmethod
     def of(cls, domain: Domain, designs: Iterable[Design], *, response: bool = True) -> Basis:
-        """Return the blocks that some designs need, each once; of features alone without `response`.
+        """Return the blocks that some designs need, each once; without `response` those of the features only.
 
         >>> from marginalia.analyses.analyses import Analysis
         >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
@@ -167,7 +164,7 @@ class Basis:
             values = (values - middle) / reach * half
         else:
             values = values / np.sqrt((values**2).sum(axis=0)).max()
-        self.blocks.append(Block(group[0].name, group[0].clique, values))
+        self.blocks.append(FeatureBlock(group[0].name, group[0].clique, values))
         self.offsets.append(self.offsets[-1] + len(group))
 
     @property
@@ -180,13 +177,13 @@ class Basis:
         return next(i for i in range(len(self.blocks)) if column < self.offsets[i + 1])
 
     def coefficients(self, feature: Feature) -> Array:
-        """Return c with feature = sum of c over the columns, shape (size,); InputError where there is none."""
-        found = self._coefficients(feature)
-        if found is None:
+        """Return c with feature = sum of c over the columns, shape (size,); InputError if there is none."""
+        weights = self._coefficients(feature)
+        if weights is None:
             raise InputError(
                 f"the term {feature.name} was not declared before the release: it holds {', '.join(self.names)}"
             )
-        return found
+        return weights
 
     @property
     def names(self) -> list[str]:
@@ -203,31 +200,33 @@ class Basis:
             for row in self.blocks[i].spread(feature.clique, self.domain)
         ]
         X, target = np.array(cells).T, feature.values.ravel()
-        found = np.linalg.lstsq(X, target, rcond=None)[0]
-        found[np.abs(found) <= _NOTHING * np.abs(found).max(initial=0.0)] = 0.0
-        if np.abs(X @ found - target).max() > _NOTHING * max(np.abs(target).max(), 1e-300):
+        weights = np.linalg.lstsq(X, target, rcond=None)[0]
+        weights[np.abs(weights) <= _NOTHING * np.abs(weights).max(initial=0.0)] = 0.0
+        if np.abs(X @ weights - target).max() > _NOTHING * max(np.abs(target).max(), 1e-300):
             return None
-        out[columns] = found
+        out[columns] = weights
         return out
 
-    def slots(self, pairs: Iterable[tuple[int, int]]) -> tuple[list[Slot], dict[tuple[int, int], dict[int, float]]]:
-        """Return the slots of pairs of blocks, and each product of two columns as a sum of what they release.
+    def groups(
+        self, pairs: Iterable[tuple[int, int]]
+    ) -> tuple[list[MeasuredSum], dict[tuple[int, int], dict[int, float]]]:
+        """Return the groups of pairs of blocks, and each product of two columns as a sum of released sums.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
-            Blocks, the lower first; those with the constant come along, before all others.
+            Blocks, the lower first. Pairs with the constant are added before all others.
 
         Returns
         -------
-        slots : list of Slot
-            Without products that follow from others: of dummies, squares of columns of two values, and the like.
+        groups : list of MeasuredSum
+            Without products that are linear in others, such as products of dummies or squares of columns of two values.
         products : dict of (column, column) to dict of int to float
-            Numbers of functions in the order of the slots, from 1; 0 is the number of rows.
+            Numbers of functions in the order of the groups, from 1; 0 is the number of rows.
         """
-        given = list(pairs)
-        wanted = list(dict.fromkeys([*((0, i) for i in sorted({i for q in given for i in q if i})), *given]))
-        slots: list[Slot] = []
+        listed = list(pairs)
+        wanted = list(dict.fromkeys([*((0, i) for i in sorted({i for q in listed for i in q if i})), *listed]))
+        groups: list[MeasuredSum] = []
         products: dict[tuple[int, int], dict[int, float]] = {(0, 0): {0: 1.0}}
         known: list[tuple[int, Clique, Array]] = [(0, (), np.ones(()))]
         for first, second in wanted:
@@ -239,9 +238,9 @@ class Basis:
             if math.prod(shape) > _MOST_CELLS:
                 raise InputError(f"the product of {a.name} and {b.name} has more than {_MOST_CELLS:,} cells")
             under = [(t, self._over(q, f, clique)) for t, q, f in known if set(q) <= set(clique)]
-            kept: list[tuple[int, int]] = []
+            new_pairs: list[tuple[int, int]] = []
             functions: list[Array] = []
-            count = sum(len(s.pairs) for s in slots)
+            count = sum(len(s.pairs) for s in groups)
             for j, k in itertools.product(range(a.size), range(b.size)):
                 if first == second and k < j:
                     continue
@@ -251,16 +250,16 @@ class Basis:
                 )
                 follows = _follows(values, under)
                 if follows is None:
-                    kept.append(pair)
+                    new_pairs.append(pair)
                     functions.append(values)
-                    follows = {count + len(kept): 1.0}
-                    under.append((count + len(kept), values))
+                    follows = {count + len(new_pairs): 1.0}
+                    under.append((count + len(new_pairs), values))
                 products[pair] = follows
-            if kept:
+            if new_pairs:
                 whole = np.rint(np.array(functions) / UNIT).astype(np.int64)
-                slots.append(Slot(first, second, clique, kept, whole))
+                groups.append(MeasuredSum(first, second, clique, new_pairs, whole))
                 known += [(count + i + 1, clique, f.reshape(shape)) for i, f in enumerate(functions)]
-        return slots, products
+        return groups, products
 
     def _over(self, part: Clique, function: Array, clique: Clique) -> Array:
         shape = [self.domain.sizes[a] if a in part else 1 for a in clique]
@@ -282,18 +281,18 @@ class Basis:
 
 
 def _exclusive(group: list[Feature]) -> bool:
-    """Whether at most one column is other than 0 at each code: dummies."""
+    """Return whether the columns are dummies: at most one is not 0 at each code."""
     return len(group) > 1 and bool((np.sum([f.values != 0 for f in group], axis=0) <= 1).all())
 
 
 def _follows(values: Array, under: Sequence[tuple[int, Array]]) -> dict[int, float] | None:
-    """Return a function as a sum of others; None where it is none."""
+    """Return the weights of a function that is a sum of others; None if it is none."""
     if not np.abs(values).max(initial=0.0) > _NOTHING:
         return {}
     if len(values) > _MOST_FITTED:
         return None
     X = np.array([f for _, f in under]).T
-    found = np.linalg.lstsq(X, values, rcond=None)[0]
-    if np.abs(X @ found - values).max() > _NOTHING:
+    weights = np.linalg.lstsq(X, values, rcond=None)[0]
+    if np.abs(X @ weights - values).max() > _NOTHING:
         return None
-    return {t: float(c) for (t, _), c in zip(under, found, strict=True) if abs(c) > _NOTHING}
+    return {t: float(c) for (t, _), c in zip(under, weights, strict=True) if abs(c) > _NOTHING}

@@ -1,8 +1,8 @@
-"""What a release of declared analyses says: noisy sums of products of two columns, and the equations they make.
+"""A release of declared analyses: noisy sums of products of two columns, and the estimating equations from them.
 
-The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (a first stage,
+The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (the first stage,
 from which it was planned, is not used again). So the normal equations of every formula in the declared columns are
-linear in the sums, and the sets of `sets` hold as for other releases.
+linear in the sums, and the sets of `sets` are valid as for other releases.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from marginalia.analyses.basis import Basis, Block
-from marginalia.analyses.logistic import Scored
+from marginalia.analyses.basis import Basis, FeatureBlock
+from marginalia.analyses.logistic import NoisyScore
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
@@ -38,33 +38,33 @@ class Declared(ReleasedSums):
     ----------
     basis : Basis
     pairs : tuple of (int, int)
-        The slots, as pairs of blocks.
+        The groups, as pairs of blocks.
     values, variances : ndarray
-        Of each sum, the number of rows first: variance 0 where it is public.
+        Values and variances of all sums, the number of rows first; its variance is 0 if it is public.
     """
 
     basis: Basis
     pairs: tuple[tuple[int, int], ...]
     values: Array
     variances: Array
-    scored: tuple[Scored, ...] = ()
+    scored: tuple[NoisyScore, ...] = ()
 
     @cached_property
     def products(self) -> dict[tuple[int, int], dict[int, float]]:
-        """Each product of two columns as a sum of what was released."""
-        return self.basis.slots(self.pairs)[1]
+        """Each product of two columns as a sum of released sums."""
+        return self.basis.groups(self.pairs)[1]
 
     def equations(self, of: Design, family: str, ridge: float = 0.0) -> Equations:
-        """Return the noisy estimating equations of a regression; InputError names what was not declared."""
+        """Return the noisy estimating equations of a regression; InputError if it was not declared."""
         if family == "gaussian":
             return self._linear(of, ridge)
-        found = [one for one in self.scored if family == "binomial" and one.fits(of)]
-        if not found:
-            said = "; ".join(f"{s.response} on {', '.join(s.basis.names)}" for s in self.scored) or "none"
+        matching = [one for one in self.scored if family == "binomial" and one.fits(of)]
+        if not matching:
+            declared = "; ".join(f"{s.response} on {', '.join(s.basis.names)}" for s in self.scored) or "none"
             raise InputError(
-                f"this regression of family {family} was not declared; logistic ones in this release: {said}"
+                f"this regression of family {family} was not declared; logistic ones in this release: {declared}"
             )
-        return found[0].equations(of)
+        return matching[0].equations(of)
 
     def _linear(self, of: Design, ridge: float) -> Linear:
         L, p = self.places(of), len(of.features)
@@ -98,7 +98,7 @@ class Declared(ReleasedSums):
 
     @staticmethod
     def _needs(rows: Array, a: int, c: int) -> bool:
-        """Whether the equations hold the product of two columns: one of them of a feature."""
+        """Return whether the equations contain the product of two columns: one is of a feature."""
         x = np.abs(rows[1:]).max(axis=0)
         return bool((x[a] and (x[c] or rows[0, c])) or (x[c] and rows[0, a]))
 
@@ -116,34 +116,34 @@ class Declared(ReleasedSums):
         return total, float(self.values[0])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return it as named arrays, for a model's file."""
-        said = {
-            **_said_of(self.basis, self.pairs),
+        """Return the release as named arrays, for the file of a model."""
+        header = {
+            **_header_of(self.basis, self.pairs),
             "n_rows_public": self.n_rows is not None,
-            "logistic": [{"response": one.response, **_said_of(one.basis, one.pairs)} for one in self.scored],
+            "logistic": [{"response": one.response, **_header_of(one.basis, one.pairs)} for one in self.scored],
         }
         numbers = [*_numbers_of(self.basis), self.values, self.variances]
         for one in self.scored:
             numbers += [*_numbers_of(one.basis), *(getattr(one, name).ravel() for name in _OF_SCORES)]
-        return {_HEADER: np.frombuffer(json.dumps(said).encode(), np.uint8), _NUMBERS: np.concatenate(numbers)}
+        return {_HEADER: np.frombuffer(json.dumps(header).encode(), np.uint8), _NUMBERS: np.concatenate(numbers)}
 
     @classmethod
     def from_state(cls, domain: Domain, state: Mapping[str, NDArray[Any]], n_rows: int) -> Declared:
-        """Return what `state` returned; InputError where it is damaged."""
-        said = json.loads(state[_HEADER].tobytes())
+        """Build the release of `state`; InputError if it is damaged."""
+        header = json.loads(state[_HEADER].tobytes())
         numbers = _Numbers(np.asarray(state[_NUMBERS], np.float64))
-        basis, pairs = numbers.basis(domain, said)
+        basis, pairs = numbers.basis(domain, header)
         count = _count(basis, pairs)
         values, variances = numbers.take(count), numbers.take(count)
         scored = []
-        for one in said["logistic"]:
+        for one in header["logistic"]:
             own, of = numbers.basis(domain, one)
             p, sums = own.size, _count(own, of)
             sizes = {"sums": sums, "variances": sums, "prior": p * p}
             taken = {name: numbers.take(sizes.get(name, p)) for name in _OF_SCORES}
             taken["prior"] = taken["prior"].reshape(p, p)
-            scored.append(Scored(str(one["response"]), own, of, **taken))
-        n_public = n_rows if said["n_rows_public"] is True else None
+            scored.append(NoisyScore(str(one["response"]), own, of, **taken))
+        n_public = n_rows if header["n_rows_public"] is True else None
         noise = [variances, *(v for one in scored for v in (one.main, one.after, one.variances))]
         if not (numbers.whole and all((v >= 0).all() for v in noise)):
             raise InputError("the sums of declared analyses are damaged")
@@ -160,7 +160,7 @@ class Declared(ReleasedSums):
 _OF_SCORES = ("b", "score", "main", "after", "sums", "variances", "prior")
 
 
-def _said_of(basis: Basis, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def _header_of(basis: Basis, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
     blocks = [{"name": b.name, "attributes": list(b.clique), "columns": b.size} for b in basis.blocks]
     return {"blocks": blocks, "slots": [list(pair) for pair in pairs]}
 
@@ -170,28 +170,28 @@ def _numbers_of(basis: Basis) -> list[Array]:
 
 
 def _count(basis: Basis, pairs: Sequence[tuple[int, int]]) -> int:
-    return 1 + sum(len(slot.pairs) for slot in basis.slots(pairs)[0])
+    return 1 + sum(len(group.pairs) for group in basis.groups(pairs)[0])
 
 
 class _Numbers:
-    """What is read from a file, from front to back."""
+    """The numbers of a file, read in order."""
 
-    def __init__(self, all_: Array) -> None:
-        self._all, self._at = all_, 0
+    def __init__(self, numbers: Array) -> None:
+        self._all, self._at = numbers, 0
 
     @property
     def whole(self) -> bool:
-        """Whether all was taken, there was enough, and all of it are numbers."""
+        """Whether all numbers were taken, enough were there, and all are finite."""
         return self._at == len(self._all) and bool(np.isfinite(self._all).all())
 
     def take(self, count: int) -> Array:
         self._at += count
         return self._all[self._at - count : self._at]
 
-    def basis(self, domain: Domain, said: Mapping[str, Any]) -> tuple[Basis, tuple[tuple[int, int], ...]]:
+    def basis(self, domain: Domain, header: Mapping[str, Any]) -> tuple[Basis, tuple[tuple[int, int], ...]]:
         blocks = []
-        for one in said["blocks"]:
+        for one in header["blocks"]:
             clique = tuple(int(a) for a in one["attributes"])
             shape = (int(one["columns"]), *(domain.sizes[a] for a in clique))
-            blocks.append(Block(str(one["name"]), clique, self.take(math.prod(shape)).reshape(shape)))
-        return Basis(domain, blocks), tuple((int(a), int(b)) for a, b in said["slots"])
+            blocks.append(FeatureBlock(str(one["name"]), clique, self.take(math.prod(shape)).reshape(shape)))
+        return Basis(domain, blocks), tuple((int(a), int(b)) for a, b in header["slots"])

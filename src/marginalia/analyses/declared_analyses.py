@@ -1,4 +1,4 @@
-"""Declared regressions from noisy functionals: what they need is measured, and nothing else."""
+"""The synthesizer of declared regressions: it measures the sums that they need, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DeclaredAnalyses(Synthesizer):
-    """Release what declared regressions need, with the noise that makes their coefficients most precise.
+    """Release the sums that declared regressions need, with the noise that makes their coefficients most precise.
 
-    For linear regressions: sums over all rows of x_j x_k and x_j y, in slots (`analyses.basis`), each with noise of
-    its own size (`analyses.planning`). In two stages: a tenth of the budget is spent at a guess; the rest is planned
-    at what the first stage answered, and inference is from the second stage alone, whose noise is then Gaussian and
-    known whatever the first was. Sums that several analyses need are measured once.
+    For linear regressions these are sums over all rows of x_j x_k and x_j y, in groups (`analyses.basis`), each with
+    its own noise level (`analyses.planning`). There are two stages. A guess plans the first, with a tenth of the
+    budget. The result of the first plans the second. Inference uses the second stage only, whose noise is Gaussian and
+    known whatever the first stage was. Sums that several analyses need are measured once.
 
-    For logistic regressions: noisy Newton steps, and score and Hessian at their end (`logistic.Newton`); each gets an
-    equal part of the budget (mu²), and all linear ones together as many parts as they are.
+    For logistic regressions these are noisy Newton steps, and score and Hessian at their end (`newton.Newton`). Each
+    analysis gets an equal part of the budget (mu²); the linear ones pool theirs.
 
     Sufficient statistics are those of Vu and Slavković (2009), Foulds et al. (2016) and Wang (2018); the planned noise,
-    its slots and the exact sets are ours.
+    its groups and the exact sets are ours.
 
     Privacy: Gaussian releases, each an event of its own, together at exactly the Gaussian DP of the budget; sums in
-    whole numbers, with sensitivities computed over the public domain (`analyses.basis.Slot`).
+    whole numbers, with sensitivities computed over the public domain (`analyses.basis.MeasuredSum`).
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class DeclaredAnalyses(Synthesizer):
     Attributes
     ----------
     n_rows_ : int
-        0 where it is private and only logistic regressions were declared: then it is not released.
+        0 if it is private and only logistic regressions were declared: then it is not released.
     declared_ : Declared
-        What `marginalia.inference.regressions` reads.
+        Input of `marginalia.inference.regressions`.
 
     Notes
     -----
-    No row can be drawn from it, and no marginal is answered.
+    It releases no marginals, and no rows can be drawn from it.
 
     Examples
     --------
@@ -66,8 +66,8 @@ class DeclaredAnalyses(Synthesizer):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.integers(2, size=5000)
     >>> table = Table(np.column_stack([x, x ^ (rng.random(5000) < 0.2)]), Domain.from_sizes({"x": 2, "y": 2}))
-    >>> asked = {"analyses": [{"formula": "y ~ x"}]}
-    >>> made = DeclaredAnalyses(analyses=asked, epsilon=1.0, relation="replace_one", random_state=0).fit(table)
+    >>> analyses = {"analyses": [{"formula": "y ~ x"}]}
+    >>> made = DeclaredAnalyses(analyses=analyses, epsilon=1.0, relation="replace_one", random_state=0).fit(table)
     >>> [round(c.estimate, 1) for c in regression(made, "y ~ x").coefficients], made.ledger_.certified
     ([0.2, 0.6], True)
     """
@@ -79,7 +79,7 @@ class DeclaredAnalyses(Synthesizer):
     declared_: Declared = field(init=False)
 
     def marginal(self, attributes: Sequence[str]) -> NoReturn:
-        """Refuse: declared analyses answer no marginal."""
+        """Raise an InputError: declared analyses release no marginals."""
         raise InputError("a release of declared analyses answers no marginals; ask it regressions")
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> NoReturn:
@@ -96,10 +96,11 @@ class DeclaredAnalyses(Synthesizer):
         self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
 
     def _release(self, table: CountSource, session: Session) -> None:
-        said, domain, public = Analyses.parse(self.analyses), table.domain, session.neighbours.n_rows_public
-        linears = Linears(domain, said, session.neighbours)
-        logistic = [Newton(domain, a, table, session) for a in said.analyses if a.family == "binomial"]
-        each = gdp_mu(*session.ledger.left()) ** 2 / len(said.analyses)
+        declaration, domain, public = Analyses.parse(self.analyses), table.domain, session.neighbours.n_rows_public
+        linears = Linears(domain, declaration, session.neighbours)
+        binomial = [a for a in declaration.analyses if a.family == "binomial"]
+        logistic = [Newton(domain, a, table, session) for a in binomial]
+        each = gdp_mu(*session.ledger.left()) ** 2 / len(declaration.analyses)
         values = np.array([float(table.n_rows if public else 0)])
         variances = np.zeros(1)
         if linears.analyses:
@@ -121,8 +122,8 @@ class DeclaredAnalyses(Synthesizer):
         )
 
     def _stages(self, linears: Linears, mu: float, table: CountSource, session: Session) -> tuple[Array, Array]:
-        """Return what the second of two stages of the linear regressions answered, which the first has planned."""
-        table.expect([[table.domain.names[a] for a in slot.clique] for slot in linears.slots])
+        """Return sums and variances of the second stage of the linear regressions, which the first stage plans."""
+        table.expect([[table.domain.names[a] for a in group.clique] for group in linears.groups])
         first = linears.sigmas(linears.guesses(1.0), math.sqrt(FIRST) * mu, squares=False)
         guesses = linears.answered(*self._measured(linears, first, table, session))
         second = linears.sigmas(guesses, math.sqrt(1 - FIRST) * mu, squares=True)
@@ -132,24 +133,24 @@ class DeclaredAnalyses(Synthesizer):
     def _measured(
         linears: Linears, sigmas: Mapping[int, float], table: CountSource, session: Session
     ) -> tuple[Array, Array]:
-        """Return noisy sums and the variances of their noise, the number of rows first; 0 for what is not measured."""
+        """Return noisy sums and their variances, the number of rows first; 0 for sums that are not measured."""
         known = float(table.n_rows) if session.neighbours.n_rows_public else 0.0
         values, variances = [np.array([known])], [np.zeros(1)]
-        for i, slot in enumerate(linears.slots):
+        for i, group in enumerate(linears.groups):
             if i not in sigmas:
-                values.append(np.zeros(len(slot.pairs)))
-                variances.append(np.zeros(len(slot.pairs)))
+                values.append(np.zeros(len(group.pairs)))
+                variances.append(np.zeros(len(group.pairs)))
                 continue
-            sensitivity = slot.sensitivity(session.neighbours)
+            sensitivity = group.sensitivity(session.neighbours)
             noisy = session.gaussian(
-                partial(slot.sums, table),
+                partial(group.sums, table),
                 sensitivity=sensitivity,
                 sigma=sigmas[i],
                 quantum=UNIT,
-                label=linears.label(slot),
+                label=linears.label(group),
             )
             variance = np.full(len(noisy), drawn_sigma(sigmas[i], sensitivity, len(noisy), quantum=UNIT) ** 2)
-            if slot is COUNT:
+            if group is COUNT:
                 values, variances = [noisy], [variance]
             else:
                 values.append(noisy)

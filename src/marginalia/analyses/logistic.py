@@ -1,4 +1,4 @@
-"""What a release holds of one declared logistic regression."""
+"""The part of a release that belongs to one declared logistic regression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalia.analyses.basis import Basis
-from marginalia.analyses.linearised import Linearised, Point
+from marginalia.analyses.certified_newton import CertifiedNewton, NewtonPoint
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
 
@@ -17,7 +17,7 @@ _MOST_POINTS = 200_000
 
 
 @dataclass(frozen=True)
-class Scored:
+class NoisyScore:
     """The score and the Hessian at a public point, in columns of a basis of its own.
 
     Attributes
@@ -29,11 +29,11 @@ class Scored:
     b : ndarray of shape (p,)
         The point.
     score, main, after : ndarray of shape (p,)
-        Score, variances of the noise of the main one, and of the difference that was added to it.
+        Score, variances of the noise of the main score, and of the difference that was added to it.
     sums, variances : ndarray
-        Of the Hessian: sums of weighted products, of the weights alone first.
+        For the Hessian: sums of weighted products, the sum of the weights first.
     prior : ndarray of shape (p, p)
-        A Hessian that was known before that of `sums` was released.
+        An earlier Hessian, known before that of `sums` was released.
     """
 
     response: str
@@ -48,16 +48,16 @@ class Scored:
     prior: Array
 
     def fits(self, of: Design) -> bool:
-        """Whether the columns of a formula span those that were declared, for the same response."""
+        """Return whether a formula has the declared response and its columns span the declared ones."""
         if of.response != self.response or len(of.features) != self.basis.size:
             return False
-        found = [self.basis._coefficients(f) for f in of.features]
-        return all(f is not None for f in found) and np.linalg.matrix_rank(np.array(found)) == self.basis.size
+        rows = [self.basis._coefficients(f) for f in of.features]
+        return all(row is not None for row in rows) and np.linalg.matrix_rank(np.array(rows)) == self.basis.size
 
-    def equations(self, of: Design) -> Linearised:
+    def equations(self, of: Design) -> CertifiedNewton:
         """Return the linearised score equations of a formula that `fits`."""
         p = self.basis.size
-        products = self.basis.slots(self.pairs)[1]
+        products = self.basis.groups(self.pairs)[1]
         places = np.zeros((len(self.sums), p, p))
         for (a, c), sums in products.items():
             for t, weight in sums.items():
@@ -74,10 +74,10 @@ class Scored:
         K = (S * (self.main + self.after)) @ S.T + (T * self.variances) @ T.T
         hessian = np.tensordot(self.sums, places, axes=1)
         noise = (self.main, self.after, hessian, self.prior, places, self.variances)
-        return Linearised(H, K, Point(self.b, self.score, *noise, self._reach()), np.linalg.inv(A.T))
+        return CertifiedNewton(H, K, NewtonPoint(self.b, self.score, *noise, self._reach()), np.linalg.inv(A.T))
 
     def _reach(self) -> Array:
-        """Return points whose hull holds all records: extremes of each block, in all combinations."""
+        """Return points whose hull contains all records: extremes of each block, in all combinations."""
         ends = []
         for block in self.basis.blocks:
             values = np.unique(block.values.reshape(block.size, -1).T, axis=0)
@@ -86,7 +86,7 @@ class Scored:
             ends.append(values)
         if math.prod(len(e) for e in ends) <= _MOST_POINTS:
             return np.array([np.concatenate(one) for one in itertools.product(*ends)])
-        # The corners of a cross-polytope that holds the box that holds them.
+        # The corners of a cross-polytope that contains the box around all records.
         low = np.concatenate([e.min(axis=0) for e in ends])
         high = np.concatenate([e.max(axis=0) for e in ends])
         centre, count = (low + high) / 2, len(low)

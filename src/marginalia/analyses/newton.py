@@ -1,15 +1,15 @@
-"""Noisy Newton steps of a declared logistic regression, in whole numbers, each sum planned for what it is needed for.
+"""Noisy Newton steps of a declared logistic regression, in whole numbers, with planned noise for each sum.
 
 A pilot of three steps (3, 4 and 6 % of the analysis's mu²) ends at b_0; then the main score and a Hessian there
 (65 %), and a step to b_1, no longer than `LONGEST`; then the Hessian at b_1 and the *difference* of the scores (22 %),
-which moves far less than a score does: |m(x'b_0) - m(x'b_1)| <= tanh(R/4), R the largest |x'(b_1 - b_0)| over the
+which changes far less than a score does: |m(x'b_0) - m(x'b_1)| <= tanh(R/4), R the largest |x'(b_1 - b_0)| over the
 domain, as m is steepest around 0. The score at b_1 is the main one plus that difference. The idea of private Newton
-steps is that of Avella-Medina, Bradshaw and Loh (2023); bounded columns in place of clipping, slots, the second score
+steps is that of Avella-Medina, Bradshaw and Loh (2023); bounded columns in place of clipping, groups, the second score
 and the sets are ours.
 
 **Whole numbers.** Columns and coefficients are whole numbers of public units, so x'b is exact; m comes from
-`mechanisms.logistic` and products are rounded down to 2^-30, row by row: the same for a row wherever it stands. What
-rounding may add to a change of a sum is charged (`_ROUNDED` units an entry and row).
+`mechanisms.logistic` and products are rounded down to 2^-30, row by row: the same for a row wherever it stands. The
+sensitivities include the largest change by rounding (`_ROUNDED` units for each entry and row).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.analyses.analyses import Analysis
-from marginalia.analyses.basis import UNIT, Basis, Slot
-from marginalia.analyses.logistic import Scored
+from marginalia.analyses.basis import UNIT, Basis, MeasuredSum
+from marginalia.analyses.logistic import NoisyScore
 from marginalia.analyses.planning import COUNT, Guess, planned_sigmas
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import clipped_sums
@@ -38,11 +38,11 @@ from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
 
 PILOT, MAIN, AFTER = (0.03, 0.04, 0.06), 0.65, 0.22
-LONGEST = 2.0  # of the step to b_1: the largest |x'd|
+LONGEST = 2.0  # largest |x'd| of the step to b_1
 _PILOT_LONGEST = 5.0
-_WIDE = 3.0  # standard errors: how far from the point the Hessian must serve
-_FAR = 24.0  # the largest sum of |b|, beyond which x'b would not fit
-_STEPS = (0.5, 0.3, 0.2)  # coefficients that the pilot's steps are thought to move by
+_WIDE = 3.0  # standard errors around the point in which the Hessian is used
+_FAR = 24.0  # the largest sum of |b|; x'b of a larger one would overflow
+_STEPS = (0.5, 0.3, 0.2)  # guessed changes of the coefficients in the steps of the pilot
 _ROUNDED = 8
 _B = 2.0**-20
 
@@ -50,21 +50,17 @@ Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """Sums of the columns of a slot, each times a number of its row in [-top, top], or in [0, top].
+class WeightedSum:
+    """Sums of the columns of a group, each times a number of its row in [-top, top], or in [0, top]."""
 
-    >>> Weighted(COUNT, [(0, 0)], 0.25, signed=False).sensitivity.__name__
-    'sensitivity'
-    """
-
-    slot: Slot
+    group: MeasuredSum
     pairs: list[tuple[int, int]]
     top: float
     signed: bool
 
     def sensitivity(self, neighbours: Neighbours) -> float:
-        """Return how far the sums move at most between neighbours, in the 2-norm."""
-        largest, widest = self.slot.reach
+        """Return the largest change of the sums between neighbours, in the 2-norm."""
+        largest, widest = self.group.reach
         apart = 2 * largest if self.signed else max(widest, largest)
         slack = _ROUNDED * UNIT * math.sqrt(len(self.pairs))
         return neighbours.sum_sensitivity(self.top * largest + slack, self.top * apart + 2 * slack)
@@ -103,19 +99,19 @@ class Newton:
             raise InputError(f"formula {analysis.formula!r}: a declared logistic regression needs an intercept")
         count = len(self.basis.blocks)
         self.pairs = [(i, j) for i in range(1, count) for j in range(i, count)]
-        self.slots, self.products = self.basis.slots(self.pairs)
+        self.groups, self.products = self.basis.groups(self.pairs)
         self.p = self.basis.size
         self._firsts = [
-            Slot(0, i, b.clique, self._places(i), _whole(b.values)) for i, b in enumerate(self.basis.blocks)
+            MeasuredSum(0, i, b.clique, self._places(i), _whole(b.values)) for i, b in enumerate(self.basis.blocks)
         ]
-        self._sums = 1 + sum(len(s.pairs) for s in self.slots)
+        self._sums = 1 + sum(len(s.pairs) for s in self.groups)
 
     def _places(self, block: int) -> list[tuple[int, int]]:
         # The response stands for column p, after all others.
         return [(c, self.p) for c in range(self.basis.offsets[block], self.basis.offsets[block + 1])]
 
-    def release(self, mu2: float) -> Scored:
-        """Return the point, and what was released there."""
+    def release(self, mu2: float) -> NoisyScore:
+        """Return the point, and the score and Hessian released there."""
         laws = [np.full(size, 1.0 / size) for size in self.basis.domain.sizes]
         J, b = self.basis.moments(range(self.p), laws) / 4, np.zeros(self.p, np.int64)
         for share, size in zip(PILOT, _STEPS, strict=True):
@@ -129,7 +125,7 @@ class Newton:
         b_1 = self._moved(b, d, LONGEST)
         R = self._largest((b_1 - b) * _B)
         moved, H = self._step(b_1, AFTER * mu2, prior, errors, since=(b, math.tanh(R / 4)))
-        return Scored(
+        return NoisyScore(
             response=self.of.response,
             basis=self.basis,
             pairs=tuple(self.pairs),
@@ -152,58 +148,60 @@ class Newton:
     ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Release the score at b (or its difference to one at an earlier point), and the Hessian: values, variances."""
         top = 1.0 if since is None else since[1]
-        scores = [Weighted(slot, slot.pairs, top, signed=True) for slot in self._firsts]
-        squares = [Weighted(slot, slot.pairs, 0.25, signed=False) for slot in (COUNT, *self.slots)]
+        scores = [WeightedSum(group, group.pairs, top, signed=True) for group in self._firsts]
+        squares = [WeightedSum(group, group.pairs, 0.25, signed=False) for group in (COUNT, *self.groups)]
         products: dict[tuple[int, int], Mapping[int, float]] = dict(self.products)
         products |= {(c, self.p): {self._sums + c: 1.0} for c in range(self.p)}
         guess = Guess(list(range(self.p)), self.p, J, sizes)
         both = [*scores, *squares]
         sigmas = planned_sigmas(both, [guess], products, self._session.neighbours, math.sqrt(mu2))  # type: ignore[arg-type]
         kinds = ["score" if since is None else "difference of scores"] * len(scores) + ["Hessian"] * len(squares)
-        labels = [f"{self.of.response}: {k} of {self._named(one.slot)}" for k, one in zip(kinds, both, strict=True)]
+        labels = [f"{self.of.response}: {k} of {self._named(one.group)}" for k, one in zip(kinds, both, strict=True)]
         moved = [one.sensitivity(self._session.neighbours) for one in both]
         planned = zip(moved, sigmas, labels, strict=True)
         events = tuple(GaussianEvent(move, sigma, label, arithmetic="exact") for move, sigma, label in planned)
-        exact = cache(partial(self._totals, [one.slot for one in both], len(scores), b, since))
+        exact = cache(partial(self._totals, [one.group for one in both], len(scores), b, since))
         values = [partial(_one_of, exact, i) for i in range(len(events))]
         released = self._session.gaussians(values, events, quantum=UNIT, label=f"{self.of.response}: Newton step")
         drawn = [
             drawn_sigma(e.sigma, e.sensitivity, len(v), quantum=UNIT) for e, v in zip(events, released, strict=True)
         ]
-        found = [(v, np.full(len(v), sigma**2)) for v, sigma in zip(released, drawn, strict=True)]
-        parts = (found[: len(scores)], found[len(scores) :])
+        sums = [(v, np.full(len(v), sigma**2)) for v, sigma in zip(released, drawn, strict=True)]
+        parts = (sums[: len(scores)], sums[len(scores) :])
         score, H = ((np.concatenate([v for v, _ in f]), np.concatenate([w for _, w in f])) for f in parts)
         return score, H
 
-    def _named(self, slot: Slot) -> str:
-        return ",".join(self.basis.blocks[i].name for i in (slot.first, slot.second))
+    def _named(self, group: MeasuredSum) -> str:
+        return ",".join(self.basis.blocks[i].name for i in (group.first, group.second))
 
-    # What follows reads rows, and is called inside mechanisms, for releases that are paid.
+    # The next two methods read private rows. Mechanisms call them, for releases that the ledger has charged.
 
-    def _totals(self, slots: list[Slot], scores: int, b: Whole, since: tuple[Whole, float] | None) -> list[Whole]:
+    def _totals(
+        self, groups: list[MeasuredSum], scores: int, b: Whole, since: tuple[Whole, float] | None
+    ) -> list[Whole]:
         """Return the exact sums of a step, in one pass over the rows."""
-        totals = [np.zeros(len(slot.pairs), object) for slot in slots]  # of any number of rows
+        totals = [np.zeros(len(group.pairs), object) for group in groups]  # of any number of rows
         for batch in self._table.batches():
-            X = np.concatenate([self._at(slot, batch) for slot in slots[: len(self._firsts)]])
+            X = np.concatenate([self._at(group, batch) for group in groups[: len(self._firsts)]])
             m = _means(X, b)
             if since is None:
                 response = (batch.column(self.of.response).astype(np.int64) << 30) - m
             else:
                 response = _means(X, since[0]) - m
             slope = (m * ((1 << 30) - m)) >> 30
-            for k, slot in enumerate(slots):
-                sums = ((self._at(slot, batch) * (response if k < scores else slope)) >> 30).sum(axis=1)
+            for k, group in enumerate(groups):
+                sums = ((self._at(group, batch) * (response if k < scores else slope)) >> 30).sum(axis=1)
                 totals[k] += sums.astype(object)
         return [clipped_sums(total) for total in totals]
 
-    def _at(self, slot: Slot, batch: Table) -> Whole:
-        """Return the functions of a slot at each row, shape (functions, rows)."""
+    def _at(self, group: MeasuredSum, batch: Table) -> Whole:
+        """Return the functions of a group at each row, shape (functions, rows)."""
         flat = np.zeros(batch.n_rows, np.int64)
-        for a in slot.clique:
+        for a in group.clique:
             flat = flat * self.basis.domain.sizes[a] + batch.column(self.basis.domain.names[a])
-        return np.asarray(slot.whole[:, flat])
+        return np.asarray(group.whole[:, flat])
 
-    # From here on nothing reads rows.
+    # No method below reads rows.
 
     def _hessian(self, values: Array) -> Array:
         H = np.zeros((self.p, self.p))
@@ -215,8 +213,8 @@ class Newton:
         """Return a positive definite Hessian, no smaller than its noise, and the Newton step."""
         H, noise = self._hessian(values), self._hessian(variances)
         spectrum, vectors = np.linalg.eigh(H)
-        kept = np.maximum(spectrum, max(math.sqrt(max(float(noise.mean()), 0.0) * self.p), 1e-9))
-        return (vectors * kept) @ vectors.T, (vectors / kept) @ (vectors.T @ score)
+        spectrum = np.maximum(spectrum, max(math.sqrt(max(float(noise.mean()), 0.0) * self.p), 1e-9))
+        return (vectors * spectrum) @ vectors.T, (vectors / spectrum) @ (vectors.T @ score)
 
     def _errors(self, J: Array, main: Array, variances: Array, d: Array) -> Array:
         inverse = np.linalg.inv(J)

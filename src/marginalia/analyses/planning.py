@@ -1,14 +1,14 @@
-"""How much noise each slot of declared regressions gets, so that their coefficients are as precise as a budget allows.
+"""Noise levels of the groups of declared regressions that make their coefficients as precise as a budget allows.
 
-A coefficient's error is J⁻¹ e(b), linear in the noise of the slots: with Γ_t the place of sum t in the equations, slot
-P of noise variance v_P adds v_P g_P, g_P = Σ_t |D J⁻¹ Γ_t (1, -b)|², where D divides each coefficient by its standard
-error without privacy. At cost c_P (squared sensitivity) the least of Σ g_P v_P under Σ c_P / v_P = mu² is
+A coefficient's error is J⁻¹ e(b), linear in the noise of the groups. With Γ_t the position of sum t in the equations,
+group P of noise variance v_P adds v_P g_P, g_P = Σ_t |D J⁻¹ Γ_t (1, -b)|², where D divides each coefficient by its
+standard error without privacy. At cost c_P (squared sensitivity) the least of Σ g_P v_P under Σ c_P / v_P = mu² is
 
     v_P = T sqrt(c_P / g_P) / mu²,   T = Σ sqrt(g_P c_P)
 
 (Lagrange; the rule by which residuals are planned in Xiao, He, Zhang and Kifer 2023, for another objective). J and b
-are *guesses*: from what is publicly said of columns, or from an earlier release whose noise is not used again. The
-noise is known whatever they are: a bad guess costs width and no validity.
+are *guesses*: from public knowledge of columns, or from an earlier release whose noise is not used again. The noise is
+known whatever they are: a bad guess makes intervals wider, not invalid.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalia.analyses.analyses import EFFECT, Analyses
-from marginalia.analyses.basis import Basis, Slot
+from marginalia.analyses.basis import Basis, MeasuredSum
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
 from marginalia.privacy.relation import Neighbours
 
-COUNT = Slot(0, 0, (), [(0, 0)], np.array([[1 << 30]]))  # the number of rows, where it is private
+COUNT = MeasuredSum(0, 0, (), [(0, 0)], np.array([[1 << 30]]))  # the number of rows, where it is private
 FIRST = 0.1  # of mu², for the stage from which the noise of the second is planned
 SQUARES = 0.01  # of mu², for the squares of responses, from which the errors of a population follow
-_LEAST = 1e-4  # of the largest weight: nothing that equations need is left without an answer
+_LEAST = 1e-4  # of the largest weight: every sum that the equations need gets some budget
 Products = Mapping[tuple[int, int], Mapping[int, float]]
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What one regression is thought to be, in columns of the basis.
+    """Guess of one regression, in columns of the basis.
 
     Attributes
     ----------
@@ -48,9 +48,6 @@ class Guess:
         Sums of products of the columns over all rows.
     b : ndarray of shape (p,)
         Sizes of the coefficients; signs do not matter.
-
-    >>> Guess([0, 2], 1, np.eye(2), np.full(2, 0.15)).response
-    1
     """
 
     columns: list[int]
@@ -65,7 +62,7 @@ def weights(guess: Guess, products: Products, count: int) -> Array:
     inverse = np.linalg.pinv(guess.J, hermitian=True)
     scale = 1.0 / np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     if p > 1:
-        scale[0] = 0.0  # what the response is where all columns are in the middle is nobody's question
+        scale[0] = 0.0  # the plan ignores the intercept of the scaled columns
     R = scale[:, None] * inverse
     places = np.zeros((count, p, p + 1))
     for j, a in enumerate(guess.columns):
@@ -78,12 +75,12 @@ def weights(guess: Guess, products: Products, count: int) -> Array:
 
 
 class Linears:
-    """The declared linear regressions of one release: their slots, what is guessed of them, and their noise.
+    """The declared linear regressions of one release: their groups, guesses and noise.
 
     Parameters
     ----------
     domain : Domain
-    said : Analyses
+    declaration : Analyses
     neighbours : Neighbours
 
     Attributes
@@ -91,46 +88,46 @@ class Linears:
     basis : Basis
     pairs : list of (int, int)
         Of blocks; squares of responses that nothing else needs come last.
-    slots : list of Slot
+    groups : list of MeasuredSum
         With the number of rows first, where it is private.
     products : dict
-        As `Basis.slots` returns them.
+        As `Basis.groups` returns them.
 
     Examples
     --------
     >>> from marginalia.privacy.relation import Relation
-    >>> said = Analyses.parse({"analyses": [{"formula": "y ~ a"}]})
+    >>> declaration = Analyses.parse({"analyses": [{"formula": "y ~ a"}]})
     >>> domain = Domain.from_sizes({"a": 2, "y": 3})
-    >>> [s.pairs for s in Linears(domain, said, Neighbours(Relation.ADD_REMOVE)).slots]
+    >>> [s.pairs for s in Linears(domain, declaration, Neighbours(Relation.ADD_REMOVE)).groups]
     [[(0, 0)], [(0, 1)], [(0, 2)], [(1, 2)], [(1, 1)]]
     """
 
-    def __init__(self, domain: Domain, said: Analyses, neighbours: Neighbours) -> None:
+    def __init__(self, domain: Domain, declaration: Analyses, neighbours: Neighbours) -> None:
         self.domain, self.neighbours = domain, neighbours
-        self.analyses = [a for a in said.analyses if a.family == "gaussian"]
-        self.laws = said.laws(domain)
+        self.analyses = [a for a in declaration.analyses if a.family == "gaussian"]
+        self.laws = declaration.laws(domain)
         self.designs = [a.design(domain) for a in self.analyses]
         self.basis = Basis.of(domain, self.designs)
         self._used = [self._blocks_of(of) for of in self.designs]
         needed = {tuple(sorted((i, j))) for y, xs in self._used for i, j in itertools.product(xs, (y, *xs)) if i and j}
         squares = sorted({(y, y) for y, _ in self._used} - needed)
         self.pairs: list[tuple[int, int]] = [*sorted(needed), *squares]  # type: ignore[list-item]
-        self.slots, self.products = self.basis.slots(self.pairs)
-        self.squares = [slot for slot in self.slots if (slot.first, slot.second) in squares]
+        self.groups, self.products = self.basis.groups(self.pairs)
+        self.squares = [group for group in self.groups if (group.first, group.second) in squares]
         if not neighbours.n_rows_public:
-            self.slots = [COUNT, *self.slots]
+            self.groups = [COUNT, *self.groups]
 
     def _blocks_of(self, of: Design) -> tuple[int, list[int]]:
         y, *xs = ({self.basis.block_of(int(c)) for c in np.flatnonzero(self.basis.coefficients(f))} for f in
                   (of.y, *of.features))  # fmt: skip
         return max(y), sorted(set[int]().union(*xs) - {0})
 
-    def label(self, slot: Slot) -> str:
-        """Return how a slot is called in the ledger."""
-        return ",".join(self.basis.blocks[i].name for i in (slot.first, slot.second))
+    def label(self, group: MeasuredSum) -> str:
+        """Return the label of a group in the ledger."""
+        return ",".join(self.basis.blocks[i].name for i in (group.first, group.second))
 
     def guesses(self, n_rows: float) -> list[Guess]:
-        """Return what is guessed of each analysis from what is publicly said of columns and effects."""
+        """Return the guess of each analysis, from public knowledge of columns and effects."""
         return [self._guess(i, n_rows) for i in range(len(self.designs))]
 
     def _guess(self, i: int, n_rows: float) -> Guess:
@@ -139,10 +136,10 @@ class Linears:
         response = self.basis.offsets[y]
         in_columns = self.basis.coefficients(of.y)[response]
         b = np.full(self.basis.size, EFFECT)
-        said = [(f, analysis.effects[f.name]) for f in of.features if f.name in analysis.effects]
-        for f, _ in said:
+        effects = [(f, analysis.effects[f.name]) for f in of.features if f.name in analysis.effects]
+        for f, _ in effects:
             b[self.basis.coefficients(f) != 0] = 0.0
-        for f, effect in said:
+        for f, effect in effects:
             b += effect * self.basis.coefficients(f) / in_columns
         b = b[columns]
         J = self.basis.moments(columns, self.laws)
@@ -151,7 +148,7 @@ class Linears:
         return Guess(columns, response, n_rows * J, b)
 
     def answered(self, values: Array, variances: Array) -> list[Guess]:
-        """Return what a first stage says of each analysis; nothing is taken to be smaller than its noise."""
+        """Return the guess of each analysis from the first stage; no number is taken to be smaller than its noise."""
         out = []
         for guess in self.guesses(1.0):
             p = len(guess.columns)
@@ -163,32 +160,32 @@ class Linears:
                         noise[j, k] += weight**2 * variances[t]
             level = math.sqrt(float(noise[:, 1:].mean()) * p)  # the usual spectral norm of such noise
             spectrum, vectors = np.linalg.eigh((G[:, 1:] + G[:, 1:].T) / 2)
-            kept = np.maximum(spectrum, max(level, 1e-12))
-            J = (vectors * kept) @ vectors.T
-            inverse = (vectors / kept) @ vectors.T
+            spectrum = np.maximum(spectrum, max(level, 1e-12))
+            J = (vectors * spectrum) @ vectors.T
+            inverse = (vectors / spectrum) @ vectors.T
             b = inverse @ G[:, 0]
             errors = np.sqrt(np.diag(inverse @ np.diag(noise @ np.concatenate([[1.0], b**2])) @ inverse))
             out.append(Guess(guess.columns, guess.response, J, np.maximum(np.abs(b), errors)))
         return out
 
     def sigmas(self, guesses: Sequence[Guess], mu: float, *, squares: bool) -> dict[int, float]:
-        """Return the noise of each slot, by its place in `slots`; `squares`: of those that no equation needs, too."""
-        core = [i for i, slot in enumerate(self.slots) if slot not in self.squares]
-        others = [i for i, slot in enumerate(self.slots) if slot in self.squares] if squares else []
+        """Return the noise of each group, by its position; with `squares` also of those that no equation needs."""
+        core = [i for i, group in enumerate(self.groups) if group not in self.squares]
+        others = [i for i, group in enumerate(self.groups) if group in self.squares] if squares else []
         rest = math.sqrt(1 - SQUARES) if others else 1.0
-        planned = planned_sigmas([self.slots[i] for i in core], guesses, self.products, self.neighbours, rest * mu)
+        planned = planned_sigmas([self.groups[i] for i in core], guesses, self.products, self.neighbours, rest * mu)
         out = dict(zip(core, planned, strict=True))
         for i in others:
-            out[i] = self.slots[i].sensitivity(self.neighbours) * math.sqrt(len(others) / SQUARES) / mu
+            out[i] = self.groups[i].sensitivity(self.neighbours) * math.sqrt(len(others) / SQUARES) / mu
         return out
 
     def expected(self, which: int, n_rows: float) -> Array:
-        """Return what the sums would be if what is guessed of one analysis were true: to predict widths from."""
+        """Return the sums that would hold if the guess of one analysis were true, to predict widths."""
         count = 1 + max(t for sums in self.products.values() for t in sums)
         out = np.zeros(count)
         out[0] = n_rows
-        for slot in self.slots:
-            for a, c in slot.pairs:
+        for group in self.groups:
+            for a, c in group.pairs:
                 [t] = self.products[a, c]
                 out[t] = n_rows * float(self.basis.moments([a, c], self.laws)[0, -1])
         guess = self._guess(which, n_rows)
@@ -207,23 +204,23 @@ class Linears:
 
 
 def planned_sigmas(
-    slots: Sequence[Slot], guesses: Sequence[Guess], products: Products, neighbours: Neighbours, mu: float
+    groups: Sequence[MeasuredSum], guesses: Sequence[Guess], products: Products, neighbours: Neighbours, mu: float
 ) -> list[float]:
-    """Return the standard deviation of the noise of each slot, together at Gaussian DP of parameter `mu`.
+    """Return the standard deviation of the noise of each group, together at Gaussian DP of parameter `mu`.
 
     Raises
     ------
     InputError
-        A slot is the same on all tables.
+        A group is the same on all tables.
     """
     count = 1 + max((t for sums in products.values() for t in sums), default=0)
     each = sum((weights(guess, products, count) for guess in guesses), np.zeros(count))
-    moved = [slot.sensitivity(neighbours) for slot in slots]
-    if not slots or min(moved) <= 0:
+    moved = [group.sensitivity(neighbours) for group in groups]
+    if not groups or min(moved) <= 0:
         raise InputError("what was declared is the same on all tables: there is nothing to release")
     g = []
-    for slot in slots:
-        members = {t for pair in slot.pairs for t in products[pair]}
+    for group in groups:
+        members = {t for pair in group.pairs for t in products[pair]}
         g.append(sum(each[t] for t in members))
     g_ = np.maximum(g, _LEAST * max(max(g), 1e-300))
     total = sum(math.sqrt(w) * s for w, s in zip(g_, moved, strict=True))

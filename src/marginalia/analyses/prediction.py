@@ -1,4 +1,4 @@
-"""How wide the intervals of declared analyses will be, before any row is read."""
+"""Predict the widths of intervals of declared analyses, before any row is read."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ from marginalia.privacy.relation import Neighbours
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the interval of one coefficient is expected to be.
+    """Predicted interval of one coefficient.
 
     Attributes
     ----------
     formula, name : str
     effect : float
-        The coefficient that was thought of.
+        The guessed coefficient.
     table, population : float
-        Half the length of the interval for the coefficient of the private rows, and of a population that they are a
-        sample of; infinite where the noise is expected to hide it.
-
-    >>> Predicted("y ~ a", "a", 0.2, 0.01, 0.02).table
-    0.01
+        Half the length of the interval for the coefficient of the private rows, and of the population that they sample;
+        infinite where the noise is expected to hide it.
     """
 
     formula: str
@@ -44,7 +41,7 @@ class Predicted:
 
 def predicted(
     domain: Domain,
-    said: Analyses,
+    declaration: Analyses,
     *,
     n_rows: int,
     epsilon: float,
@@ -54,27 +51,27 @@ def predicted(
 ) -> list[Predicted]:
     """Return predicted half widths of all coefficients of the linear regressions, from public facts alone.
 
-    Columns are taken to be independent of each other, with the shares or spreads that `said` gives (else all codes are
-    alike), and effects to be those that it gives (else small); the truth is what it is, so widths are an estimate.
+    The prediction assumes independent columns, with the shares or spreads of `declaration` (default: equal shares), and
+    its effects (default: small). The true table differs, so widths are an estimate.
 
     Examples
     --------
     >>> from marginalia.privacy.relation import Relation
-    >>> said, domain = Analyses.parse({"analyses": [{"formula": "y ~ a"}]}), Domain.from_sizes({"a": 2, "y": 3})
+    >>> declaration, domain = Analyses.parse({"analyses": [{"formula": "y ~ a"}]}), Domain.from_sizes({"a": 2, "y": 3})
     >>> facts = {"n_rows": 5000, "delta": 1e-5, "neighbours": Neighbours(Relation.REPLACE_ONE)}
-    >>> one, four = (predicted(domain, said, epsilon=e, **facts)[1].table for e in (1.0, 4.0))
+    >>> one, four = (predicted(domain, declaration, epsilon=e, **facts)[1].table for e in (1.0, 4.0))
     >>> one > 2 * four
     True
     """
-    linears = Linears(domain, said, neighbours)
+    linears = Linears(domain, declaration, neighbours)
     if not linears.analyses:
         return []
-    share = (1 - FIRST) * len(linears.analyses) / len(said.analyses)
+    share = (1 - FIRST) * len(linears.analyses) / len(declaration.analyses)
     sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(share) * gdp_mu(epsilon, delta), squares=True)
     variances = [np.zeros(1)] if neighbours.n_rows_public else []
-    for i, slot in enumerate(linears.slots):
-        drawn = drawn_sigma(sigmas[i], slot.sensitivity(neighbours), len(slot.pairs), quantum=UNIT)
-        variances.append(np.full(len(slot.pairs), drawn**2))
+    for i, group in enumerate(linears.groups):
+        drawn = drawn_sigma(sigmas[i], group.sensitivity(neighbours), len(group.pairs), quantum=UNIT)
+        variances.append(np.full(len(group.pairs), drawn**2))
     public = n_rows if neighbours.n_rows_public else None
     out = []
     for which, analysis in enumerate(linears.analyses):

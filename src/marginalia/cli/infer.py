@@ -175,9 +175,12 @@ def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title
 
 
 def _content(fitted: Regression) -> dict[str, Any]:
-    coefficients = [_finite(asdict(c)) for c in fitted.coefficients]
-    facts = ("formula", "family", "target", "confidence", "kappa", "quantile", "n_rows", "notes", "estimand")
-    return {name: getattr(fitted, name) for name in facts} | {"coefficients": coefficients}
+    return {
+        **{name: getattr(fitted, name) for name in ("formula", "family", "target", "confidence")},
+        "kappa": fitted.distance_at_infinity,
+        **{name: getattr(fitted, name) for name in ("quantile", "n_rows", "notes", "estimand")},
+        "coefficients": [_finite(asdict(c)) for c in fitted.coefficients],
+    }
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A formula over the columns of a public domain: each term a function of codes, worked out without any row."""
+"""A formula over the columns of a public domain. Each term is a function of codes, evaluated without any row."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ _SHOWN = 200  # letters of a formula in a message
 
 @dataclass(frozen=True)
 class Feature:
-    """A column of the design: a function of the codes of some attributes.
-
-    >>> Feature("age", (0,), np.array([20.0, 40.0])).clique
-    (0,)
-    """
+    """A column of the design: a function of the codes of some attributes."""
 
     name: str
     clique: Clique  # positions of the attributes, ascending
@@ -57,9 +53,6 @@ class Design:
     features : tuple of Feature
     notes : tuple of str
         On columns in bins that stand for numbers; see `marginals.notes_on_bins`.
-
-    >>> Design("hours", Feature("hours", (1,), np.array([20.0, 40.0])), ()).names
-    []
     """
 
     response: str
@@ -79,28 +72,27 @@ class Design:
 
 
 def design(release: Release, formula: str, *, binary: bool = False) -> Design:
-    """Work out a formula on the public domain of a release.
+    """Evaluate a formula on the public domain of a release.
 
     Parameters
     ----------
     release : Release
     formula : str
-        As R writes it: ``hours ~ age + C(sex)``. A column of text is categorical; `C` makes one of any.
+        A formula in the syntax of R: ``hours ~ age + C(sex)``. Columns of text are categorical; `C` makes any so.
     binary : bool, default False
-        Whether the left side is a column of two codes, of which the last counts as 1; else it stands for a number.
+        Whether the left side is a column of two codes, of which the last counts as 1. Otherwise it is a number.
 
     Raises
     ------
     InputError
-        The formula cannot be read, names an unknown column, or transforms a column by what its *rows* are (`scale`,
-        `center`, `poly`, `bs`): that would be read off the private table. Terms that depend on each other whatever
-        the table is are named.
+        The formula cannot be read, names an unknown column, has terms that are collinear on every table, or transforms
+        a column by a function of all rows (`scale`, `center`, `poly`, `bs`), which would read the private table.
     """
-    from formulaic import Formula, ModelSpec  # not with the core: intervals of counts do without
+    from formulaic import Formula, ModelSpec  # a slow import that intervals of counts do not need
 
     domain = release.domain
     left, right = sides(formula)
-    formula = formula if len(formula) <= _SHOWN else f"{formula[:_SHOWN]}..."  # for messages, from here on
+    formula = formula if len(formula) <= _SHOWN else f"{formula[:_SHOWN]}..."  # from here on for messages
     domain.index(left)
     variables = sorted(names_in(formula, right, domain))
     if left in variables:
@@ -114,23 +106,23 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
         cliques = [tuple(sorted(domain.index(name) for name in names)) for names in needed]
         cells, ends = _probe(formula, cliques, domain)
         frame = pd.DataFrame({n: v.iloc[cells[:, domain.index(n)]].array for n, v in values.items()}, range(len(cells)))
-        with np.errstate(all="ignore"):  # what is not finite is told below
-            made = spec.get_model_matrix(frame, context={})
+        with np.errstate(all="ignore"):  # values that are not finite raise an error below
+            matrix = spec.get_model_matrix(frame, context={})
     except InputError:
         raise
     except Exception as error:  # formulaic raises many kinds
         raise InputError(one_line(f"formula {formula!r} cannot be worked out on the domain: {error}")) from None
     features: list[Feature] = []
-    matrix, columns = np.asarray(made, np.float64), made.model_spec.term_indices
+    cell_values, columns = np.asarray(matrix, np.float64), matrix.model_spec.term_indices
     for term, clique, first, last in zip(terms, cliques, [0, *ends], ends, strict=False):
         if not columns[term]:
             raise InputError(f"formula {formula!r}: {term} has one value only: leave it out")
         for j in columns[term]:
-            name, of = str(made.model_spec.column_names[j]), matrix[first:last, j]
-            if not np.isfinite(of).all():
+            name, of_term = str(matrix.model_spec.column_names[j]), cell_values[first:last, j]
+            if not np.isfinite(of_term).all():
                 where = ", ".join(domain.names[a] for a in clique)
                 raise InputError(f"the term {name} is no finite number for some codes of {where}")
-            features.append(Feature(name, clique, of.reshape([domain.sizes[a] for a in clique])))
+            features.append(Feature(name, clique, of_term.reshape([domain.sizes[a] for a in clique])))
     _check_size(formula, [1] * len(features))
     y = _response(release, left, binary=binary)
     _check_independent(features, domain, formula)
@@ -139,7 +131,7 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
 
 
 def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDArray[np.int64], list[int]]:
-    """Return rows that hold every cell of each term, all else at its first code, and where those of each term end."""
+    """Return rows with every cell of each term, other columns at their first code, and the end of each term's rows."""
     counts = [math.prod(domain.sizes[a] for a in clique) for clique in cliques]
     if sum(counts) > _MOST_CELLS:
         raise InputError(f"the terms of {formula!r} have more than {_MOST_CELLS:,} cells")
@@ -152,7 +144,7 @@ def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDA
 
 
 def _least_columns(factors: Sequence[str], values: Mapping[str, pd.Series]) -> int:
-    """Return how many columns a term has at least, before any is made: its categories multiply."""
+    """Return a lower bound of the number of columns of a term, before any is made: its categories multiply."""
     sizes = {name: len(v) for name, v in values.items() if v.dtype == "category"}
     for factor, (name, v) in itertools.product(factors, values.items()):
         if re.match(rf"C\(`?{re.escape(name)}`?[,)]", factor):
@@ -166,7 +158,7 @@ def _check_size(formula: str, columns: Sequence[int]) -> None:
 
 
 def _values(release: Release, name: str) -> pd.Series:
-    """Return what each code of a column stands for in a formula: its number, or its text as a category."""
+    """Return the value of each code of a column in a formula: its number, or its text as a category."""
     column = release.domain[name]
     try:
         if column.kind != "categorical" or column.type in ("integer", "number"):
@@ -186,14 +178,14 @@ def _response(release: Release, name: str, *, binary: bool) -> Feature:
 
 
 def _check_independent(features: list[Feature], domain: Domain, formula: str) -> None:
-    """Refuse features that are collinear on every table of the domain."""
+    """Raise an error if features are collinear on every table of the domain."""
     if not features:
         raise InputError(f"formula {formula!r} has no terms on its right side")
     gram = np.array([[float(a.times(b, domain)[1].mean()) for b in features] for a in features])
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    kept: list[int] = []
+    independent: list[int] = []
     for j, feature in enumerate(features):
-        trial = [*kept, j]
+        trial = [*independent, j]
         if np.linalg.eigvalsh((gram / np.outer(scale, scale))[np.ix_(trial, trial)])[0] < 1e-10:
             raise InputError(f"the term {feature.name} follows from the others on every table: leave it out")
-        kept = trial
+        independent = trial

@@ -1,8 +1,9 @@
-"""What a formula may hold: formulaic runs what stands in a formula as Python, so it is looked through before.
+"""Check a formula before formulaic evaluates it, since formulaic runs parts of a formula as Python code.
 
-Nothing is evaluated here. The text is cut into tokens by formulaic's own tokenizer, so that what is looked at is what
-would be run; code in it may only calculate with columns, numbers and a few functions, each of which is a function of a
-row alone: what is read off all rows (`scale`, `poly`, splines) would be read off the private table.
+Nothing is evaluated here. formulaic's own tokenizer and parser cut the text, so that the checked code is the code that
+would run. `_Code` walks through the syntax tree of this code once and rejects everything that is not in a set: it may
+only calculate with columns, numbers and a few functions of a single row. Functions of all rows (`scale`, `poly`,
+splines) would be computed from the private table.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from marginalia.data.domain import Domain
@@ -19,28 +21,22 @@ if TYPE_CHECKING:
     from formulaic.parser.types import Factor, Token
 
 _LONGEST = 4000  # letters
-_MOST_PRODUCTS = 2000  # terms that a formula may have before those that agree are put together
+_MOST_PRODUCTS = 2000  # terms of a formula before equal terms are merged
 _MOST_POWER = 64
-_OF_ROWS = {"bs", "cc", "cr", "cs", "te", "center", "poly", "scale", "standardize", "lag"}
+_OF_ALL_ROWS = {"bs", "cc", "cr", "cs", "te", "center", "poly", "scale", "standardize", "lag"}
 _CONTRASTS = {"Treatment", "Sum", "Helmert", "Poly", "Diff"}
 _CONTRASTS |= {f"contr.{kind}" for kind in ("treatment", "sum", "helmert", "poly", "diff", "sas")}
-_FUNCTIONS = {"C", "I", "log", "log2", "log10", "exp", "exp2"}
-_FUNCTIONS |= {
-    f"np.{name}" for name in ("abs", "ceil", "clip", "cos", "exp", "expm1", "floor", "log", "log10", "log1p")
-}
-_FUNCTIONS |= {
-    f"np.{name}" for name in ("log2", "maximum", "minimum", "round", "sign", "sin", "sqrt", "square", "tanh")
-}
-_FUNCTIONS |= {"np.where"}
-_NODES = (
-    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Load),
-    *(ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr),
-    *(ast.USub, ast.UAdd, ast.Invert, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE),
-)
+_OF_NUMBERS = """
+    abs ceil clip cos exp expm1 floor log log10 log1p log2 maximum minimum round sign sin sqrt square tanh where
+"""
+_FUNCTIONS = {"C", "I", "log", "log2", "log10", "exp", "exp2"} | {f"np.{name}" for name in _OF_NUMBERS.split()}
+_SIGNS = (ast.USub, ast.UAdd, ast.Invert)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def sides(formula: str) -> tuple[str, str]:
-    """Return the name on the left side, and the right side as it stands.
+    """Return the name on the left side, and the text of the right side.
 
     >>> sides("`hours per week` ~ age + C(sex)")
     ('hours per week', 'age + C(sex)')
@@ -56,30 +52,30 @@ def sides(formula: str) -> tuple[str, str]:
 
 
 def names_in(formula: str, right: str, domain: Domain) -> set[str]:
-    """Look through the right side of a formula, and return the columns that it names.
+    """Check the right side of a formula, and return the columns that it names.
 
     Raises
     ------
     InputError
-        It cannot be read, names what is no column, has too many terms, or holds code that does more than calculate
-        with one row.
+        The formula cannot be read, names an unknown column, has too many terms, or contains code that does more than
+        calculate with one row.
     """
     from formulaic.errors import FormulaicError
     from formulaic.parser import DefaultFormulaParser
     from formulaic.parser.algos.sanitize_tokens import sanitize_tokens
     from formulaic.parser.algos.tokenize import tokenize
 
-    found: set[str] = set()
-    called: set[str] = set()
+    columns: set[str] = set()
+    functions: set[str] = set()
     try:
         for token in sanitize_tokens(tokenize(right)):
             if token.kind is token.Kind.NAME:
                 domain.index(token.token)
-                found.add(token.token)
+                columns.add(token.token)
             elif token.kind is token.Kind.PYTHON:
-                columns, functions = _Code(formula, token.token, domain).check()
-                found |= columns
-                called |= {name.partition(".")[0] for name in functions}
+                code = _Code(formula, token.token, domain)
+                columns |= code.columns
+                functions |= {name.partition(".")[0] for name in code.functions}
             elif token.kind is token.Kind.OPERATOR and token.token == ".":
                 raise InputError(f"formula {formula!r}: name the columns; '.' for all others is not read")
         tree: Any = DefaultFormulaParser(feature_flags=set()).parse(right, target="ast")
@@ -88,31 +84,31 @@ def names_in(formula: str, right: str, domain: Domain) -> set[str]:
     except InputError:
         raise
     except (FormulaicError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        said = str(error).split("\n\n")[0] or "it is nested too deeply"  # what follows is the formula, in colours
-        raise InputError(f"formula {formula!r} cannot be read: {said}") from None
-    if both := found & called:
+        message = str(error).split("\n\n")[0] or "it is nested too deeply"  # the formula in colours follows
+        raise InputError(f"formula {formula!r} cannot be read: {message}") from None
+    if both := columns & functions:
         raise InputError(f"formula {formula!r}: {min(both)} is a function and a column; rename the column")
-    return found
+    return columns
 
 
 def columns_of(formula: str, factor: Factor, domain: Domain) -> set[str]:
-    """Return the columns that a factor of a term needs; formulaic itself cuts names at a dot."""
+    """Return the columns that a factor of a term needs; formulaic itself would cut their names at a dot."""
     if factor.eval_method is factor.EvalMethod.PYTHON:
-        return _Code(formula, factor.expr, domain).check()[0]
+        return _Code(formula, factor.expr, domain).columns
     return {factor.expr} if factor.eval_method is factor.EvalMethod.LOOKUP else set()
 
 
 def _products(formula: str, node: Any) -> float:
-    """Return how many terms a formula has at most, before any of them is made."""
+    """Return an upper bound of the number of terms of a formula, before any of them is made."""
     if not hasattr(node, "operator"):
         return _one(formula, node)
-    symbol, given = node.operator.symbol, list(node.args)
+    symbol, operands = node.operator.symbol, list(node.args)
     if symbol in ("**", "^"):
-        power = str(given[1])
+        power = str(operands[1])
         if not (power.isdecimal() and int(power) <= _MOST_POWER):
             raise InputError(f"formula {formula!r}: the power of a sum is a whole number up to {_MOST_POWER}")
-        return _products(formula, given[0]) ** int(power)
-    sizes = [_products(formula, arg) for arg in given]
+        return _products(formula, operands[0]) ** int(power)
+    sizes = [_products(formula, operand) for operand in operands]
     if symbol == ":":
         return math.prod(sizes)
     return sum(sizes) + (math.prod(sizes) if symbol in ("*", "/", "in") else 0.0)
@@ -126,7 +122,7 @@ def _one(formula: str, token: Token) -> float:
 
 
 class _Code:
-    """Python code in a formula, which may only calculate with one row.
+    """Python code in a formula, with the columns and functions that it names.
 
     Parameters
     ----------
@@ -134,86 +130,100 @@ class _Code:
         For messages.
     text : str
     domain : Domain
+
+    Raises
+    ------
+    InputError
+        The code does more than calculate with one row.
     """
 
     def __init__(self, formula: str, text: str, domain: Domain) -> None:
         from formulaic.utils.code import sanitize_variable_names
 
         self._formula, self._domain = formula, domain
-        self._quoted: dict[str, str] = {}  # what formulaic, too, writes in place of names in backticks
-        self._tree = ast.parse(sanitize_variable_names(text, {}, self._quoted), mode="eval")
-        nodes = list(ast.walk(self._tree))
-        self._functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-        contrasts = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute)]
-        self._functions |= {id(node) for node in contrasts if ast.unparse(node) in _CONTRASTS - set(domain.names)}
-        self._within = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        self._quoted: dict[str, str] = {}  # the names that formulaic, too, writes in place of names in backticks
+        self.functions: set[str] = set()
+        self.columns = self._check(ast.parse(sanitize_variable_names(text, {}, self._quoted), mode="eval").body)
+        for name in sorted(self.columns):
+            domain.index(name)
 
-    def check(self) -> tuple[set[str], set[str]]:
-        """Return the columns and the functions that it names; InputError where it does more."""
-        columns, functions = self._columns(self._tree), set()
-        for node in reversed(list(ast.walk(self._tree))):
-            if id(node) in self._functions:
-                functions.add(self._function(node))
-            elif not isinstance(node, _NODES) or (isinstance(node, ast.Attribute) and id(node) not in self._within):
-                raise self._refused(node)
-            elif isinstance(node, ast.Call):
-                self._check_call(node)
-            elif isinstance(node, ast.BinOp):
-                self._check_arithmetic(node)
-            elif isinstance(node, ast.Constant):
-                self._check_constant(node)
-        for name in columns:
-            self._domain.index(name)
-        return columns, functions
+    def _check(self, node: ast.expr) -> set[str]:
+        """Return the columns of an expression, which may be one of the following only."""
+        match node:
+            case ast.Name() | ast.Attribute() if self._is_contrast(node):
+                self.functions.add(ast.unparse(node))
+                return set()
+            case ast.Name():
+                return {self._quoted.get(node.id, node.id)}
+            case ast.Constant():
+                return self._check_constant(node)
+            case ast.UnaryOp() if isinstance(node.op, _SIGNS):
+                return self._check(node.operand)
+            case ast.Compare() if all(isinstance(op, _COMPARISONS) for op in node.ops):
+                return self._check_all([node.left, *node.comparators])
+            case ast.BinOp() if isinstance(node.op, _ARITHMETIC):
+                return self._check_arithmetic(node)
+            case ast.Call():
+                return self._check_call(node)
+        raise self._refused(node)
 
-    def _columns(self, tree: ast.AST) -> set[str]:
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        free = [node for node in names if id(node) not in self._functions and id(node) not in self._within]
-        return {self._quoted.get(node.id, node.id) for node in free}
+    def _check_all(self, nodes: Iterable[ast.expr]) -> set[str]:
+        return set[str]().union(*map(self._check, nodes))
+
+    def _is_contrast(self, node: ast.expr) -> bool:
+        name = ast.unparse(node)
+        return name in _CONTRASTS and name not in self._domain
 
     def _refused(self, node: ast.AST) -> InputError:
-        what = ast.unparse(node)
-        if what in self._domain:
-            return InputError(f"formula {self._formula!r}: write the column {what} in `backticks`")
+        code = ast.unparse(node)
+        if code in self._domain:
+            return InputError(f"formula {self._formula!r}: write the column {code} in `backticks`")
         return InputError(
             f"formula {self._formula!r}: {_shown(node)} cannot stand in a formula: it may hold columns, numbers, "
             "+ - * / **, comparisons, C(), I(), and functions of single numbers, such as log, exp, np.sqrt, np.where"
         )
 
-    def _function(self, node: ast.AST) -> str:
+    def _function(self, node: ast.expr) -> str:
+        """Return the name of a called function."""
         name = ast.unparse(node)
         if name in _FUNCTIONS | _CONTRASTS:
             return name
         last = name.rpartition(".")[2]
-        if last in _OF_ROWS:
+        if last in _OF_ALL_ROWS:
             raise InputError(
                 f"{last}(): reads facts off the rows; give them as public numbers instead, as I((x - 40) / 10)"
             )
         raise self._refused(node)
 
-    def _check_call(self, node: ast.Call) -> None:
+    def _check_call(self, node: ast.Call) -> set[str]:
         name = self._function(node.func)
+        self.functions.add(name)
+        arguments = [self._check(argument) for argument in node.args]
         if any(keyword.arg not in ("base", "reference") for keyword in node.keywords):
             raise self._refused(node)
-        # Its categories are those of the values of one column; of two, combinations would be left out.
-        if name == "C" and not (node.args and len(self._columns(node.args[0])) == 1):
+        # The categories of C() are the values of one column. Of two columns, some combinations would have no category.
+        if name == "C" and not (arguments and len(arguments[0]) == 1):
             raise InputError(f"formula {self._formula!r}: {_shown(node)}: C() takes one column, or a function of one")
+        return self._check_all(keyword.value for keyword in node.keywords).union(*arguments)
 
-    def _check_arithmetic(self, node: ast.BinOp) -> None:
+    def _check_arithmetic(self, node: ast.BinOp) -> set[str]:
+        left, right = self._check(node.left), self._check(node.right)
         if any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in (node.left, node.right)):
             raise self._refused(node)
-        # Powers of whole numbers grow without end; those of columns are floating-point numbers.
+        # Powers of whole numbers can get arbitrarily long. Powers of columns are floating-point numbers.
         power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-        if isinstance(node.op, ast.Pow) and not (isinstance(power, ast.Constant) and self._columns(node.left)):
+        if isinstance(node.op, ast.Pow) and not (isinstance(power, ast.Constant) and left):
             raise InputError(
                 f"formula {self._formula!r}: {_shown(node)}: only powers of a column, by a number, are read"
             )
+        return left | right
 
-    def _check_constant(self, node: ast.Constant) -> None:
-        plain = isinstance(node.value, bool | int | float)
+    def _check_constant(self, node: ast.Constant) -> set[str]:
+        is_number = isinstance(node.value, bool | int | float)
         # Formulaic writes code around strings: a quote within one would end it.
-        if not plain and not (isinstance(node.value, str) and not set(node.value) & set("'\"`\\{}\n")):
+        if not is_number and not (isinstance(node.value, str) and not set(node.value) & set("'\"`\\{}\n")):
             raise InputError(f"formula {self._formula!r}: {_shown(node)} is no number, and no text without quotes")
+        return set()
 
 
 def _shown(node: ast.AST) -> str:

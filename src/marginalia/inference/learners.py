@@ -1,4 +1,4 @@
-"""Error bars on the coefficients of a private learner: of one that releases noisy sums, and of no other."""
+"""Confidence sets for the coefficients of a private learner that releases noisy sums."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.inference.regressions import Regression
 from marginalia.inference.release import estimand_of, notes_on_unit
-from marginalia.inference.sets import Linear, coefficient
+from marginalia.inference.sets import Linear
+from marginalia.inference.sets import coefficients as sets_of
 from marginalia.learning.base import LinearLearner
 from marginalia.learning.statistics import mirrored
 from marginalia.privacy import checks
 from marginalia.threads import one_blas_thread
 
 _MOST = 60  # features
-_INSTEAD = (
+_ADVICE = (
     "; release the pairs of its columns and run `marginalia infer RELEASE FORMULA`, or fit SSP (`fit --method ssp`)"
 )
-_WHY = {
+_NO_INTERVALS = {
     "AdaSSPRegressor": "its ridge follows a noisy eigenvalue, so its target is another with each release",
     "DPSGDRegressor": "noise enters at every step of a path that depends on it",
     "DPSGDClassifier": "noise enters at every step of a path that depends on it",
@@ -39,13 +39,13 @@ def coefficients(
     """Return the least-squares coefficients of a learner's encoded rows with confidence sets, from its noisy sums.
 
     The target is b with (X'X + ridge I) b = X'y of the private rows as the learner encodes them: features, an intercept
-    where it fits one, and a numeric target in [-1, 1], cut to 15 bits; of a classifier labels -1 and +1. It is not the
-    learner's own `coef_`, which a ridge of its own keeps small (and of a classifier a factor stretches).
+    if it fits one, and a numeric target in [-1, 1], rounded to 15 bits; for a classifier the labels -1 and +1. It is
+    not the learner's `coef_`, which the learner's ridge shrinks (and, for a classifier, a factor scales).
 
     Parameters
     ----------
     model : fitted learner
-        That keeps X'X and X'y: `SSPRegressor`, and `SSPClassifier` of two classes.
+        A learner that stores X'X and X'y: `SSPRegressor`, and `SSPClassifier` of two classes.
     confidence : float, default 0.95
     ridge : float, default 0.0
         Public.
@@ -55,62 +55,58 @@ def coefficients(
     Raises
     ------
     InputError
-        Nothing is known of how far its coefficients are from the table's: one line says why, and what to do.
+        The error of the learner's coefficients has no known distribution; the message gives the reason and a fix.
 
     Examples
     --------
     >>> from marginalia.data import Domain, Table
     >>> from marginalia.learning import SSPRegressor
     >>> table = Table([[0, 0], [1, 1]] * 2000, Domain.from_sizes({"a": 2, "y": 2}))
-    >>> found = coefficients(SSPRegressor(epsilon=1.0, random_state=0).fit(table, "y"))
-    >>> [(c.name, c.low < 1.0 < c.high, c.label) for c in found.coefficients]
+    >>> fitted = coefficients(SSPRegressor(epsilon=1.0, random_state=0).fit(table, "y"))
+    >>> [(c.name, c.low < 1.0 < c.high, c.label) for c in fitted.coefficients]
     [('a', True, 'asymptotic'), ('Intercept', False, 'asymptotic')]
     """
     checks.open_unit("confidence", confidence)
     if not (0 <= ridge < math.inf):
         raise InputError(f"ridge must be a number from 0 on, not {ridge!r}")
     kind = type(model).__name__
-    kept = {m.label: m for m in getattr(model, "measurements_", [])}
-    if kind in _WHY:
-        raise InputError(f"{kind} states no intervals: {_WHY[kind]}{_INSTEAD}")
-    if not kept:
+    measurements = {m.label: m for m in getattr(model, "measurements_", [])}
+    if kind in _NO_INTERVALS:
+        raise InputError(f"{kind} states no intervals: {_NO_INTERVALS[kind]}{_ADVICE}")
+    if not measurements:
         raise InputError(
-            f"no measurements kept: this {kind} releases no noisy sums, or an older version wrote its file{_INSTEAD}"
+            f"no measurements kept: this {kind} releases no noisy sums, or an older version wrote its file{_ADVICE}"
         )
     if (encoder := model.encoder_) is None:
         raise InputError(f"{kind}: intervals are for fits on tables, whose columns have public names")
-    if both := kept.get("X'X, X'y"):
+    if both := measurements.get("X'X, X'y"):
         upper, h, sd_G, sd_h = both.values[:, :-1], both.values[:, -1], both.drawn, both.drawn
-    elif {"X'X", "X'y"} <= set(kept):
-        upper, h, sd_G, sd_h = kept["X'X"].values, kept["X'y"].values, kept["X'X"].drawn, kept["X'y"].drawn
+    elif {"X'X", "X'y"} <= set(measurements):
+        of_G, of_h = measurements["X'X"], measurements["X'y"]
+        upper, h, sd_G, sd_h = of_G.values, of_h.values, of_G.drawn, of_h.drawn
     else:
-        raise InputError(f"{kind} of more than two classes states no intervals{_INSTEAD}")
+        raise InputError(f"{kind} of more than two classes states no intervals{_ADVICE}")
     G, p = mirrored(upper), len(upper)
     if p > _MOST:
         raise InputError(f"{p} features: intervals are for up to {_MOST}")
-    entry = np.column_stack([np.arange(p), p + _upper_places(p)]).ravel()  # which released number stands in H
+    entry = np.column_stack([np.arange(p), p + _upper_places(p)]).ravel()  # number of the released value
     sd = np.where(np.arange(entry.max() + 1) < p, sd_h, sd_G)
     K = np.where(entry[:, None] == entry[None, :], (sd**2)[entry][:, None], 0.0)
     H, names = np.column_stack([h, G + ridge * np.eye(p)]), list(encoder.feature_names)
-    if len(names) < p:  # categories are centred beside a constant: b is that of the features and an intercept
+    if len(names) < p:  # the learner centred the categories: transform to the features and an intercept
         A = _centred_of(CentredEncoder(encoder), encoder)
         B = np.block([[np.ones((1, 1)), np.zeros((1, A.shape[1]))], [np.zeros((p, 1)), A]])
         both_sides = np.kron(A.T, B.T)
         H, K, names = A.T @ H @ B, both_sides @ K @ both_sides.T, [*names, "Intercept"]
-        p = len(names)
     equations = Linear(H, K)
     with one_blas_thread():
-        solution, kappa = equations.solve(), equations.kappa()
+        solution = equations.solve()
         if solution is None:
             raise InputError("the noisy X'X is singular: take a ridge")
-        found = [
-            coefficient(equations, name, solution, j, confidence=confidence, guaranteed=guaranteed, kappa=kappa)
-            for j, name in enumerate(names)
-        ]
-    q = float(stats.chi2.ppf(confidence, p if guaranteed else 1))
+        sets, at_infinity, q = sets_of(equations, names, solution, confidence=confidence, guaranteed=guaranteed)
     target, unit = encoder.target, model.ledger_.neighbours.unit
     return Regression(
-        *(f"{target}, least squares of {kind}", "gaussian", "table", confidence, found, kappa, q, None, equations),
+        *(f"{target}, least squares of {kind}", "gaussian", "table", confidence, sets, at_infinity, q, None, equations),
         notes=notes_on_unit(unit),
         estimand=estimand_of(unit),
     )
@@ -134,6 +130,6 @@ def _centred_of(centred: CentredEncoder, plain: Encoder) -> Array:
 
 
 def _upper_places(p: int) -> NDArray[np.intp]:
-    """Return for each entry of a symmetric matrix the number of its twin on or above the diagonal."""
+    """Return for each entry of a symmetric matrix the number of the equal entry on or above the diagonal."""
     j, k = np.indices((p, p))
     return np.minimum(j, k) * p + np.maximum(j, k)

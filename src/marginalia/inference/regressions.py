@@ -1,11 +1,16 @@
-"""Regressions on a release: estimating equations whose noise is known, and the sets of `sets` for their solutions."""
+"""Regressions on a release: estimating equations with known noise. `sets` makes the confidence sets of their solutions.
+
+The sums that the equations need are linear functionals, as the counts of `marginals` are: `part_functions` splits the
+function that is summed, and one round gives the sums of all its parts.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,23 +23,23 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.formulas import Design, Feature, design
 from marginalia.inference.release import ALL_ROWS, Release, estimand_of, notes_on_unit
-from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficient, wald_errors
+from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficients, wald_errors
 from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
 from marginalia.threads import one_blas_thread
 
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
-_FEW_CELLS = 24  # that the search for kappa begins at
-_FOLLOWED = 6  # directions of least distance at infinity that are followed
-# Largest |x'b| at which the distance at infinity is looked for: of exp, the squares of more leave no digits of V.
+_FEW_CELLS = 24  # cells in whose directions the search for the distance at infinity starts
+_FOLLOWED = 6  # directions of least distance at infinity from which the search goes on
+# Largest |x'b| at which the distance at infinity is searched. With larger ones the squares of exp leave V no digits.
 _FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
-_DENSE = 500  # cells up to which the covariance of their noise is held as a matrix
+_DENSE = 500  # cells up to which the covariance of their noise is stored as a matrix
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
 
 
 class ReleasedSums(Release, ABC):
-    """A release of the sums that some regressions need, measured in place of marginals (`marginalia.analyses`)."""
+    """A release of the sums that declared regressions need, in place of marginals (`marginalia.analyses`)."""
 
     @abstractmethod
     def equations(self, of: Design, family: str, ridge: float = 0.0) -> Equations:
@@ -47,26 +52,26 @@ class ReleasedSums(Release, ABC):
 
 @dataclass(frozen=True)
 class Regression:
-    """A fitted regression: coefficients with the sets that hold as their labels say.
+    """A fitted regression: coefficients with their confidence sets.
 
     Attributes
     ----------
     formula, family, target : str
     confidence : float
     coefficients : list of Coefficient
-    kappa : float
-        Least distance at infinity: where it is below the quantile (`quantile`) the set of *every* coefficient is given
-        as unbounded, and near it bounded sets may cover less than they say, given that they are bounded. Of families
-        ``binomial`` and ``poisson`` the least that a local search found: never too small.
+    distance_at_infinity : float
+        The least distance at infinity, kappa in the printed table. If it is below `quantile`, the set of *every*
+        coefficient is reported as unbounded. If it is near `quantile`, sets may cover less than stated, given that they
+        are bounded. For families ``binomial`` and ``poisson`` a local search finds it: never too small.
     quantile : float
     n_rows : int or None
         Public number of rows.
     equations : Equations
         For joint statements: `covers`.
     notes : tuple of str
-        On columns in bins, each row of which counts as the middle of its bin, and on rows that were not kept.
+        Notes on columns in bins, where a row counts as the middle of its bin, and on rows that were left out.
     estimand : str
-        The rows whose coefficients these are; see `release.estimand_of`.
+        The rows that the coefficients describe; see `release.estimand_of`.
 
     Examples
     --------
@@ -86,38 +91,45 @@ class Regression:
     target: str
     confidence: float
     coefficients: list[Coefficient]
-    kappa: float
+    distance_at_infinity: float
     quantile: float
     n_rows: int | None
     equations: Equations
     notes: tuple[str, ...] = ()
     estimand: str = ALL_ROWS
 
+    @property
+    def kappa(self) -> float:
+        """The old name of `distance_at_infinity`."""
+        warnings.warn("Regression.kappa is now Regression.distance_at_infinity", DeprecationWarning, stacklevel=2)
+        return self.distance_at_infinity
+
     def __str__(self) -> str:
-        whose = "of the private table" if self.target == "table" else "of the population"
-        whose += "" if self.estimand == ALL_ROWS else f", {self.estimand}"
+        rows_meant = "of the private table" if self.target == "table" else "of the population"
+        rows_meant += "" if self.estimand == ALL_ROWS else f", {self.estimand}"
         rows = "a private number of rows" if self.n_rows is None else f"{self.n_rows:,} rows"
         level = f"{self.confidence:.4g}"
         head = f"{'':<24} {'coef':>11} {'std err':>10} {'P':>7} {'[' + level:>12} {level + ']':>12}  label"
-        lines = [f"{self.formula}   ({self.family}; coefficients {whose}; {rows})", head, "-" * len(head)]
+        lines = [f"{self.formula}   ({self.family}; coefficients {rows_meant}; {rows})", head, "-" * len(head)]
         lines += [
             f"{c.name[:24]:<24} {c.estimate:>11.5g} {c.standard_error:>10.4g} {c.p_value:>7.3f} "
             f"{c.low:>12.5g} {c.high:>12.5g}  {c.label}"
             for c in self.coefficients
         ]
         lines.append("-" * len(head))
-        weak = "; sets are unbounded" if self.kappa < self.quantile else "; intervals are near unbounded: take care"
-        near = self.kappa < 4 * self.quantile
-        lines.append(f"kappa {self.kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
+        kappa = self.distance_at_infinity
+        weak = "; sets are unbounded" if kappa < self.quantile else "; intervals are near unbounded: take care"
+        near = kappa < 4 * self.quantile
+        lines.append(f"kappa {kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
         if not all(c.bounded for c in self.coefficients):
             why = "The noise does not tell these coefficients from any value"
-            if self.equations.approximate and self.kappa >= self.quantile:  # it does, and curvature has no bound
+            if self.equations.approximate and kappa >= self.quantile:
                 why = "What the linearised score leaves out cannot be bounded, so no value is excluded"
             lines.append(f"{why}; a larger epsilon{' or --ridge' if self.family == 'gaussian' else ''} may.")
         return "\n".join([*lines, *self.notes])
 
     def covers(self, b: Sequence[float]) -> bool:
-        """Return whether the joint confidence set holds `b`; exact for the table's own coefficients."""
+        """Return whether the joint confidence set contains `b`; exact for the coefficients of the table."""
         q = stats.chi2.ppf(self.confidence, self.equations.p)
         return self.equations.distance(np.asarray(b, np.float64)) <= q
 
@@ -127,12 +139,12 @@ class Regression:
         Raises
         ------
         InputError
-            kappa is below 100: so near to a singular design they cover less than they say.
+            kappa is below 100: this near to a singular design the intervals cover less than stated.
         """
-        if self.kappa < NEARLY_LINEAR:
+        if self.distance_at_infinity < NEARLY_LINEAR:
             raise InputError(
-                f"kappa is {self.kappa:.4g}: below {NEARLY_LINEAR} intervals from standard errors cover less often "
-                "than they say; take the profile sets"
+                f"kappa is {self.distance_at_infinity:.4g}: below {NEARLY_LINEAR} intervals from standard errors cover "
+                "less often than they say; take the profile sets"
             )
         z = float(stats.norm.isf((1 - self.confidence) / 2))
         return [
@@ -155,9 +167,10 @@ def regression(
 ) -> Regression:
     """Regress one column on others, from a release alone.
 
-    The answers that it needs must come from one round: what was asked, and with how much noise, was then fixed before.
-    All pairs of columns (`residual_planner`, `gaussian_marginals`, `private_pgm`) do for ``gaussian``; ``binomial`` and
-    ``poisson`` need the joint marginal of all features, and the response in a pair with each.
+    All marginals that the regression needs must come from one round, since their choice and their noise levels were
+    then fixed before the noise was drawn. All pairs of columns (`residual_planner`, `gaussian_marginals`,
+    `private_pgm`) are sufficient for ``gaussian``. ``binomial`` and ``poisson`` need the joint marginal of all
+    features, and the response in a pair with each feature.
 
     Parameters
     ----------
@@ -168,24 +181,24 @@ def regression(
         With the identity, logistic and logarithmic link.
     confidence : float, default 0.95
     target : {"table", "population"}, default "table"
-        Whose coefficients: those of a fit on the private (coded) rows, or those of a population that the rows were
-        drawn from independently, which adds the sampling error: approximately.
+        The coefficients of a fit on the private (coded) rows, or those of a population from which the rows were drawn
+        independently. The second adds the sampling error, approximately.
     ridge : float, default 0.0
-        Public lambda in (X'X + lambda I) b = X'y, ``gaussian`` only: another target, bounded more often.
+        Public lambda in (X'X + lambda I) b = X'y, ``gaussian`` only. It changes the target; more sets are bounded.
     guaranteed : bool, default False
-        Sets at p degrees of freedom, which cover at least as often as they say, whatever the table; of a declared
-        logistic regression intervals that bound its curvature (`analyses.linearised`).
+        Return sets at p degrees of freedom, which cover at least as often as stated, whatever the table. For a declared
+        logistic regression, return intervals that bound its curvature (`analyses.certified_newton`).
 
     Raises
     ------
     InputError
-        The formula cannot be used, or the release was never asked what it needs: the message names it.
+        The formula cannot be used, or the release lacks marginals that it needs; the message names them.
 
     References
     ----------
     Fieller (1954); Dufour (1997): exact sets for ratios and weakly identified parameters.
     """
-    # On small matrices threads cost more than they give; far out, scores overflow.
+    # Threads slow down the algebra of small matrices. Scores far from the solution overflow.
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         return _regression(release, formula, family, confidence, target, ridge, guaranteed)
 
@@ -207,22 +220,20 @@ def _regression(
         raise InputError("ridge is for family gaussian")
     if ridge < 0 or not math.isfinite(ridge):
         raise InputError(f"ridge must be a number from 0 on, not {ridge!r}")
-    kept = release if isinstance(release, Release) else Release.of(release)
-    of = design(kept, formula, binary=family == "binomial")
-    equations = equations_of(kept, of, family, ridge=ridge)
+    release = release if isinstance(release, Release) else Release.of(release)
+    of = design(release, formula, binary=family == "binomial")
+    equations = equations_of(release, of, family, ridge=ridge)
     solution = equations.solve()
     if solution is None:
         raise InputError(f"the noisy equations of {formula!r} have no solution: too much noise, or separated classes")
     if target == "population":
-        add_sampling(kept, of, equations, solution)
-    kappa = equations.kappa()
-    q = float(stats.chi2.ppf(confidence, equations.p if guaranteed else 1))
-    found = [
-        coefficient(equations, name, solution, j, confidence=confidence, guaranteed=guaranteed, kappa=kappa)
-        for j, name in enumerate(of.names)
-    ]
-    notes, estimand = (*of.notes, *notes_on_unit(kept.unit)), estimand_of(kept.unit)
-    return Regression(formula, family, target, confidence, found, kappa, q, kept.n_rows, equations, notes, estimand)
+        add_sampling(release, of, equations, solution)
+    sets, at_infinity, q = coefficients(equations, of.names, solution, confidence=confidence, guaranteed=guaranteed)
+    return Regression(
+        *(formula, family, target, confidence, sets, at_infinity, q, release.n_rows, equations),
+        notes=(*of.notes, *notes_on_unit(release.unit)),
+        estimand=estimand_of(release.unit),
+    )
 
 
 def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.0) -> Equations:
@@ -231,32 +242,40 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
     Raises
     ------
     InputError
-        The release was never asked what they need.
+        The release lacks marginals or sums that they need.
     """
     if isinstance(release, ReleasedSums):
         return release.equations(of, family, ridge)
     return _linear(release, of, ridge) if family == "gaussian" else _Score(release, of, family)
 
 
-class _Sums:
-    """Many sums over all rows at once, from one round, with the covariance of their noise."""
+Parts = dict[Clique, Array]  # of a function; see `part_functions`
 
-    def __init__(self, estimates: ResidualEstimates, functions: Sequence[tuple[Clique, Array]], domain: Domain) -> None:
-        held: dict[Clique, tuple[list[int], list[Array]]] = {}
-        for i, (clique, values) in enumerate(functions):
-            full = np.broadcast_to(values, [domain.sizes[a] for a in clique])
-            for part, w in part_functions(clique, full).items():
-                at, ws = held.setdefault(part, ([], []))
-                at.append(i)
-                ws.append(np.ravel(w))
-        self.values = np.zeros(len(functions))
-        self.covariance = np.zeros((len(functions),) * 2)
-        for part, (at, ws) in held.items():
-            values, variance = estimates.residuals[part]
-            W = np.array(ws)
-            self.values[at] += W @ np.ravel(values)
-            if variance:
-                self.covariance[np.ix_(at, at)] += variance * W @ W.T
+
+def _parts_of(functions: Sequence[tuple[Clique, Array]], domain: Domain) -> list[Parts]:
+    """Return the parts of functions that are summed over all rows; values broadcast to the sizes of their clique."""
+    return [
+        part_functions(clique, np.broadcast_to(values, [domain.sizes[a] for a in clique]))
+        for clique, values in functions
+    ]
+
+
+def _sums_of(estimates: ResidualEstimates, functions: Sequence[Parts]) -> tuple[Array, Array]:
+    """Return the sums of all functions over all rows, and the covariance of their noise."""
+    by_part: dict[Clique, tuple[list[int], list[Array]]] = {}
+    for i, parts in enumerate(functions):
+        for part, w in parts.items():
+            at, ws = by_part.setdefault(part, ([], []))
+            at.append(i)
+            ws.append(np.ravel(w))
+    sums, covariance = np.zeros(len(functions)), np.zeros((len(functions),) * 2)
+    for part, (at, ws) in by_part.items():
+        values, variance = estimates.residuals[part]
+        W = np.array(ws)
+        sums[at] += W @ np.ravel(values)
+        if variance:
+            covariance[np.ix_(at, at)] += variance * W @ W.T
+    return sums, covariance
 
 
 def _linear(release: Release, of: Design, ridge: float) -> Linear:
@@ -264,41 +283,36 @@ def _linear(release: Release, of: Design, ridge: float) -> Linear:
     columns = [of.y, *of.features]
     p = len(of.features)
     pairs = [(j, k) for j, k in itertools.combinations_with_replacement(range(p + 1), 2) if k > 0]
-    functions = [columns[j].times(columns[k], release.domain) for j, k in pairs]
-    estimates = _round_with(release, functions, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
-    sums = _Sums(estimates, functions, release.domain)
+    products = _parts_of([columns[j].times(columns[k], release.domain) for j, k in pairs], release.domain)
+    estimates = _round_with(release, products, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
+    sums, covariance = _sums_of(estimates, products)
     at = {pair: i for i, pair in enumerate(pairs)}
     entries = np.array([[at[min(j, k), max(j, k)] for k in range(p + 1)] for j in range(1, p + 1)])
-    H = sums.values[entries]
+    H = sums[entries]
     H[:, 1:] += ridge * np.eye(p)
-    return Linear(H, sums.covariance[np.ix_(entries.ravel(), entries.ravel())])
+    return Linear(H, covariance[np.ix_(entries.ravel(), entries.ravel())])
 
 
-def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], names: Sequence[str]) -> ResidualEstimates:
-    """Return the first round that tells all sums; name what is missing, and for which terms, where none does.
+def _round_with(release: Release, functions: Sequence[Parts], names: Sequence[str]) -> ResidualEstimates:
+    """Return the first round that gives the sums of all functions; raise an error that names the missing marginals.
 
-    The first: whether a round is asked what is needed is known before its noise is drawn.
+    The choice of the first round is valid: the marginals of a round are known before its noise is drawn.
     """
-    sizes = release.domain.sizes
-    needed: list[Mapping[Clique, Array]] = []
-    for clique, values in functions:
-        full = np.broadcast_to(values, [sizes[a] for a in clique])
-        needed.append(part_functions(clique, full))
     best: tuple[int, list[Clique]] | None = None
     for estimates in release.rounds:
-        missing = sorted({part for parts in needed for part in estimates.missing(parts)}, key=lambda q: (len(q), q))
+        missing = sorted({part for parts in functions for part in estimates.missing(parts)}, key=lambda q: (len(q), q))
         if not missing:
             return estimates
         if best is None or len(missing) < best[0]:
             best = len(missing), missing
     assert best is not None
-    some = "; ".join(" and ".join(release.domain.names[a] for a in q) or "the number of rows" for q in best[1][:4])
-    more = f" and {best[0] - 4} more" if best[0] > 4 else ""
-    waiting = [name for name, parts in zip(names, needed, strict=True) if best[1][0] in parts]
-    first = " and ".join(release.domain.names[a] for a in best[1][0]) or "the number of rows"
+    count, missing = best
+    texts = [" and ".join(release.domain.names[a] for a in q) or "the number of rows" for q in missing[:4]]
+    more = f" and {count - 4} more" if count > 4 else ""
+    needing = next(name for name, parts in zip(names, functions, strict=True) if missing[0] in parts)
     once = "" if len(release.rounds) == 1 else " in one round, planned before its noise"
     raise InputError(
-        f"this needs marginals that were not asked{once}: {some}{more} ({first} for {waiting[0]}); "
+        f"this needs marginals that were not asked{once}: {'; '.join(texts)}{more} ({texts[0]} for {needing}); "
         "release them, for instance with residual_planner and a workload that names them"
     )
 
@@ -306,8 +320,8 @@ def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], nam
 class _Score(Equations):
     """Scores of a generalised linear model with its canonical link: sum of x (y - m(x'b)) = 0.
 
-    The part with y less its mean over codes does not depend on b and comes from pairs with y; the rest is a function of
-    the features alone and comes from their joint marginal. The two use different residuals, so their noise is
+    The part with y minus its mean over codes does not depend on b and comes from pairs with y. The rest is a function
+    of the features alone and comes from their joint marginal. The two use different residuals, so their noise is
     independent.
     """
 
@@ -321,12 +335,11 @@ class _Score(Equations):
             )
         self._y_mean = float(of.y.values.mean())
         centred = Feature(of.response, of.y.clique, of.y.values - self._y_mean)
-        functions = [f.times(centred, domain) for f in of.features]
-        joint = (clique, np.random.default_rng(0).normal(size=sizes))  # any function that needs every part of it
+        products = _parts_of([f.times(centred, domain) for f in of.features], domain)
+        joint = part_functions(clique, np.random.default_rng(0).normal(size=sizes))  # a function that has every part
         names = [f"{f.name} with {of.response}" for f in of.features]
-        estimates = _round_with(release, [*functions, joint], [*names, "the scores, which need all features jointly"])
-        sums = _Sums(estimates, functions, domain)
-        self._h, self._V = sums.values, sums.covariance
+        estimates = _round_with(release, [*products, joint], [*names, "the scores, which need all features jointly"])
+        self._h, self._V = _sums_of(estimates, products)
         self._X = np.array(
             [np.broadcast_to(f.spread(clique, domain), sizes).ravel() for f in of.features]
         )  # (p, cells)
@@ -360,12 +373,12 @@ class _Score(Equations):
         noise = self._spread((along * (self._y_mean - m))[None])[0]
         return np.asarray(-2 * self._X @ (slope * along * noise))
 
-    def kappa(self) -> float:
+    def distance_at_infinity(self) -> float:
         """Return the least distance at infinity that a local search finds.
 
-        It begins along every feature, where J is least, and towards single cells of few rows, of which noise may leave
-        none: then scores tell nothing in that direction. At infinity the distance is flat: it is searched from within,
-        and taken far out.
+        The search starts along every feature, where J is least, and towards single cells with few rows: noise may leave
+        such a cell without rows, and then the scores carry no information in this direction. The distance is flat at
+        infinity, so it is minimised at moderate |x'b| and evaluated far out.
         """
         far = np.abs(self._X).max(axis=1)
         flat = np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2] / far
@@ -374,8 +387,7 @@ class _Score(Equations):
         starts = np.vstack([np.diag(1 / far), flat, towards])
         near, far_out = _FAR[self._family]
         edges = [self._on_edge(d, near) for d in (*starts, *-starts)]
-        found = [self._nearest(b, near) for b in sorted(edges, key=self.distance)[:_FOLLOWED]]
-        least = min(found, key=self.distance)
+        least = min((self._nearest(b, near) for b in sorted(edges, key=self.distance)[:_FOLLOWED]), key=self.distance)
         return min(self.distance(b) for b in (*edges, least, self._nearest(self._on_edge(least, far_out), far_out)))
 
     def _on_edge(self, b: Array, reach: float) -> Array:
@@ -399,7 +411,7 @@ class _Score(Equations):
         return np.asarray(self._spread(F) @ F.T)
 
     def _spread(self, F: Array) -> Array:
-        """Return F times the covariance of the noise of the counts: by the matrix of a small one, else axis by axis."""
+        """Return F times the covariance of the noise of the counts: by its matrix if it is small, else axis by axis."""
         if F.shape[1] <= _DENSE:
             return np.asarray(F @ self._covariance)
         return self._turned(self._turned(F) * self._spectrum, back=True)
@@ -434,21 +446,19 @@ class _Score(Equations):
 
 
 def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -> None:
-    """Add n Cov psi to the variance: the error of a sample about its population, as the model says, from the release.
+    """Add n Cov psi to the variance: the error of a sample about its population under the model, from the release.
 
-    Homoskedastic of ``gaussian``; of the others the information at b, so the variance that the family has. k times as
-    much where up to k rows are one person's, a bound: rows that agree in all count once.
+    For ``gaussian`` it assumes homoskedastic errors; for the others it is the information at b, that is the variance of
+    the family. It is k times as large where up to k rows belong to one person. This is a bound.
     """
     G = -equations.jacobian(b)
     if isinstance(equations, Linear) and not equations.approximate:
         if isinstance(release, ReleasedSums):
             total, n = release.square(of)
         else:
-            square = (of.y.clique, of.y.values**2)
-            names = [f"{of.response} squared", "the number of rows"]
-            estimates = _round_with(release, [square, ((), np.array(1.0))], names)
-            total, _ = estimates.sum_of(part_functions(*square))
-            n, _ = estimates.sum_of({(): np.array(1.0)})
+            square, one = _parts_of([(of.y.clique, of.y.values**2), ((), np.array(1.0))], release.domain)
+            estimates = _round_with(release, [square, one], [f"{of.response} squared", "the number of rows"])
+            (total, _), (n, _) = estimates.sum_of(square), estimates.sum_of(one)
         noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
         variance = max(total - float(b @ equations.H[:, 0]) + noise, 0.0) / max(n - len(b), 1.0)
     else:

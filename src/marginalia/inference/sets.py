@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,22 +17,18 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 Array = NDArray[np.float64]
-NEARLY_LINEAR = 100  # kappa from which the distance is nearly that of the linearised equations
-_FAR = 1e4  # standard errors: a set that reaches so far is unbounded
+NEARLY_LINEAR = 100  # distance at infinity from which the equations are nearly linear near their solution
+_FAR = 1e4  # standard errors: a set that reaches this far is unbounded
 _SAME_FORM = 1e-9  # of the largest singular value
 _HUGE = 1e30
 _SETTLED = 1e-6  # of a distance, and of a standard error
 
 
 class Equations(ABC):
-    """Noisy estimating equations.
-
-    >>> sorted(Equations.__abstractmethods__)
-    ['jacobian', 'kappa', 'residuals', 'slope_of_variance', 'variance']
-    """
+    """Noisy estimating equations; see the module."""
 
     p: int  # unknowns, and equations
-    approximate = False  # whether they hold but for a term of second order
+    approximate = False  # whether they leave out a term of second order
     extra: Array | None = None  # added to V(b), shape (p, p): the sampling error, where b is a population's
 
     @abstractmethod
@@ -47,22 +44,22 @@ class Equations(ABC):
         """Return the derivative of r̂ by b, shape (p, p)."""
 
     @abstractmethod
-    def kappa(self) -> float:
-        """Return the least distance at infinity: below the quantile of a set, it is unbounded."""
+    def distance_at_infinity(self) -> float:
+        """Return the least distance at infinity (kappa): a set whose quantile is larger is unbounded."""
 
     @abstractmethod
     def slope_of_variance(self, b: Array, x: Array) -> Array:
         """Return the derivative of x' V(b) x by b, shape (p,)."""
 
     def distance(self, b: Array) -> float:
-        """Return r̂(b)' V(b)⁻¹ r̂(b), what the sets bound.
+        """Return r̂(b)' V(b)⁻¹ r̂(b), the statistic that the sets bound.
 
         >>> Linear(np.array([[2.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])).distance(np.array([1.0])).__round__(9)
         2.0
         """
         r, V = self.residuals(b), self.variance(b)
         if not (np.isfinite(r).all() and np.isfinite(V).all()):
-            return math.inf  # so far out that numbers end
+            return math.inf  # overflow
         return float(r @ self._over(V, r))
 
     def slope(self, b: Array) -> Array:
@@ -82,13 +79,13 @@ class Equations(ABC):
         except linalg.LinAlgError:
             return np.asarray(np.linalg.pinv(V) @ x)
 
-    def guaranteed(self, b: Array, j: int, confidence: float, *, kappa: float) -> tuple[float, float]:
-        """Return an interval of coefficient j around the solution b; all p hold together at least as often as said."""
+    def guaranteed(self, b: Array, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
+        """Return an interval of coefficient j around the solution b; all p intervals hold together, certified."""
         q = float(stats.chi2.ppf(confidence, self.p))
-        return interval(self, b, j, q, unbounded=kappa < q)
+        return interval(self, b, j, q, unbounded=at_infinity < q)
 
     def solve(self, start: Array | None = None) -> Array | None:
-        """Return b with r̂(b) = 0, by Newton's method with halved steps; None where it finds none."""
+        """Return b with r̂(b) = 0, by Newton's method with halved steps; None if it does not converge."""
         b = np.zeros(self.p) if start is None else start.copy()
         for _ in range(100):
             r = self.residuals(b)
@@ -161,7 +158,7 @@ class Linear(Equations):
         return (V + V.T) / 2
 
     def one_form(self) -> bool:
-        """Return whether V(b) = (c' Ω c) W: then the profile sets at one degree of freedom are exact.
+        """Return whether V(b) = (c' Ω c) W. Then the profile sets at one degree of freedom are exact.
 
         >>> Linear(np.array([[2.0, 4.0]]), np.eye(2)).one_form()
         True
@@ -172,29 +169,25 @@ class Linear(Equations):
         singular = np.linalg.svd(flat, compute_uv=False)
         return bool(len(singular) < 2 or singular[1] <= _SAME_FORM * singular[0])
 
-    def kappa(self) -> float:
+    def distance_at_infinity(self) -> float:
         """Return the least distance at infinity: above the quantile of a set, no set is unbounded; below it, all are.
 
         It is the least noise E, in standard deviations squared, that makes G - E singular. From u' (G - E) v = 0, with
-        the singular vectors u, v of the last G - E, the next E follows (the iteration of Hasofer & Lind, 1974). A local
-        search, from every feature and the smallest singular values: what it returns is never too small. Where a search
-        does not settle, the least noise that makes (G - E) v = 0, for one of the v that it met, stands in for it.
+        the singular vectors u, v of the last G - E, the next E follows (the iteration of Hasofer & Lind, 1974). This
+        is a local search, from every feature and the smallest singular values, and its result is never too small. If
+        a search does not converge, its result is the least noise that makes (G - E) v = 0 for one of its v.
 
-        >>> round(Linear(np.array([[2.0, 4.0]]), np.diag([1.0, 0.25])).kappa(), 6)
+        >>> round(Linear(np.array([[2.0, 4.0]]), np.diag([1.0, 0.25])).distance_at_infinity(), 6)
         64.0
         """
         G, p = self.H[:, 1:], self.p
         scale = 1.0 / np.sqrt(np.maximum(np.einsum("jkjk->j", self._noise), 1e-300))
         starts = [*np.eye(p), *(np.linalg.svd(scale[:, None] * G * scale)[0].T * scale)[::-1][: min(4, p)]]
-        least = math.inf
-        for u in starts:
-            v = np.linalg.lstsq(G, u, rcond=None)[0]
-            found = self._to_singular(G, u, v)
-            least = min(least, found)
-        return least
+        return min(self._to_singular(G, u, np.linalg.lstsq(G, u, rcond=None)[0]) for u in starts)
 
     def _to_singular(self, G: Array, u: Array, v: Array) -> float:
-        before, met = math.inf, [v]
+        """Return the least noise, found from u and v, that makes G singular."""
+        before, visited = math.inf, [v]
         for _ in range(60):
             spread = np.tensordot(np.outer(u, v), self._noise, axes=2)
             variance, off = float(u @ spread @ v), float(u @ G @ v)
@@ -207,11 +200,11 @@ class Linear(Equations):
                     break
                 return distance
             u, v, before = U[:, -1], Vt[-1], distance
-            met.append(v)
-        return min(self._at_infinity(G, v) for v in met)
+            visited.append(v)
+        return min(self._at_infinity(G, v) for v in visited)
 
     def _at_infinity(self, G: Array, v: Array) -> float:
-        """Return the distance of b = t v as t grows without end."""
+        """Return the distance of b = t v as t grows to infinity."""
         variance = np.einsum("jklm,k,m->jl", self._noise, v, v)
         return float(G @ v @ self._over((variance + variance.T) / 2, G @ v))
 
@@ -229,7 +222,7 @@ class Coefficient:
     low, high : float
         Ends of the set; infinite where it is unbounded.
     p_value : float
-        Of the hypothesis that the coefficient is 0.
+        For the hypothesis that the coefficient is 0.
     label : str
         ``exact``, ``certified`` or ``asymptotic``.
     """
@@ -255,13 +248,13 @@ def wald_errors(equations: Equations, b: Array) -> Array:
 
 
 def profile(equations: Equations, b: Array, j: int, value: float, start: Array) -> tuple[float, Array]:
-    """Return the least distance with b_j = `value`, and where it is taken, searched from `start`."""
+    """Return the least distance with b_j = `value`, and the point of that distance, searched from `start`."""
     others = [i for i in range(equations.p) if i != j]
     at = start.copy()
     at[j] = value
     if not others:
         return equations.distance(at), at
-    # Gauss-Newton steps along the exact slope: near the minimum a few do, BFGS finds the rest.
+    # Gauss-Newton steps along the exact slope: a few suffice near the minimum. Otherwise BFGS finishes.
     best = equations.distance(at)
     for _ in range(30):
         step = np.zeros(equations.p)
@@ -282,9 +275,9 @@ def profile(equations: Equations, b: Array, j: int, value: float, start: Array) 
             return _HUGE, np.zeros(len(others))
         return value, equations.slope(full)[others] * scale
 
-    found = optimize.minimize(distance, np.zeros(len(others)), jac=True, method="BFGS", options={"gtol": 1e-4})
-    at[others] = origin[others] + scale * found.x
-    return float(found.fun), at
+    minimum = optimize.minimize(distance, np.zeros(len(others)), jac=True, method="BFGS", options={"gtol": 1e-4})
+    at[others] = origin[others] + scale * minimum.x
+    return float(minimum.fun), at
 
 
 def _along(equations: Equations, b: Array, j: int, value: float) -> Array:
@@ -299,7 +292,7 @@ def interval(
 ) -> tuple[float, float]:
     """Return the ends of {b_j : the least distance is at most `quantile`} around the solution b.
 
-    `unbounded`: where that is known beforehand (`Linear.kappa`), nothing is searched.
+    `unbounded`: if this is known already (`Equations.distance_at_infinity`), nothing is searched.
     """
     if unbounded:
         return -math.inf, math.inf
@@ -333,7 +326,7 @@ def _end(equations: Equations, b: Array, j: int, quantile: float, error: float) 
 
 
 def _end_nearby(equations: Equations, b: Array, j: int, quantile: float, error: float) -> float | None:
-    """Return the same by Newton's method from the end of the linearisation; None where it does not settle at once."""
+    """Return the same by Newton's method from the end of the linearisation; None if it does not converge at once."""
     others = [i for i in range(equations.p) if i != j]
     inverse = np.linalg.pinv(equations.jacobian(b))
     at = b + math.sqrt(quantile) / error * (inverse @ equations.variance(b) @ inverse[j])
@@ -359,6 +352,18 @@ def _solved(A: Array, x: Array) -> Array:
         return np.asarray(np.linalg.lstsq(A, x, rcond=None)[0])
 
 
+def coefficients(
+    equations: Equations, names: Sequence[str], b: Array, *, confidence: float, guaranteed: bool
+) -> tuple[list[Coefficient], float, float]:
+    """Return all coefficients with their sets, the least distance at infinity, and the quantile of the sets."""
+    at_infinity = equations.distance_at_infinity()
+    sets = [
+        coefficient(equations, name, b, j, confidence=confidence, guaranteed=guaranteed, at_infinity=at_infinity)
+        for j, name in enumerate(names)
+    ]
+    return sets, at_infinity, float(stats.chi2.ppf(confidence, equations.p if guaranteed else 1))
+
+
 def coefficient(
     equations: Equations,
     name: str,
@@ -367,38 +372,39 @@ def coefficient(
     *,
     confidence: float,
     guaranteed: bool,
-    kappa: float,
+    at_infinity: float,
 ) -> Coefficient:
-    """Return one coefficient with its profile set.
+    """Return one coefficient with its profile set at one degree of freedom, exact where V has the form that proves it.
 
-    `guaranteed`: as `Equations.guaranteed` says; else at one degree of freedom, exact where V has the form that proves
-    it.
+    `guaranteed`: with the interval of `Equations.guaranteed` instead.
     """
     exact = isinstance(equations, Linear) and equations.one_form()
     sampling = equations.extra is not None
-    # At p > 1 degrees, or with a bound of its own, it covers more often than it says, whatever form V has.
+    # At p > 1 degrees, or with a bound on its curvature, it covers more often than stated, whatever form V has.
     certified = guaranteed and (equations.p > 1 or equations.approximate)
     label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
     if guaranteed:
-        low, high = equations.guaranteed(b, j, confidence, kappa=kappa)
+        low, high = equations.guaranteed(b, j, confidence, at_infinity=at_infinity)
     else:
         q = float(stats.chi2.ppf(confidence, 1))
-        low, high = interval(equations, b, j, q, unbounded=kappa < q)
-    own = guaranteed and equations.approximate  # an interval that is no set of distances
-    p = math.nan if own else p_value(equations, b, j, equations.p if guaranteed else 1, kappa)
+        low, high = interval(equations, b, j, q, unbounded=at_infinity < q)
+    degrees = equations.p if guaranteed else 1
+    # The interval of approximate equations does not follow from a distance.
+    has_p = not (guaranteed and equations.approximate)
+    p = p_value(equations, b, j, degrees, at_infinity) if has_p else math.nan
     return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p, label)
 
 
-def p_value(equations: Equations, b: Array, j: int, degrees: int, kappa: float) -> float:
-    """Return the p-value of b_j = 0: at which level its set, at so many degrees of freedom, just holds 0.
+def p_value(equations: Equations, b: Array, j: int, degrees: int, at_infinity: float) -> float:
+    """Return the p-value of b_j = 0: the level at which its set with these degrees of freedom just contains 0.
 
-    The least distance is searched from the least of the linearised equations, and near a singular design from b, too:
-    a distance that is not the least is a p-value that is too small.
+    The least distance is searched from the minimum of the linearised equations, and near a singular design also from b:
+    if the search missed the least distance, the p-value would be too small.
 
     >>> one = Linear(np.array([[1.96, 1.0]]), np.diag([1.0, 0.0]))
     >>> round(p_value(one, np.array([1.96]), 0, 1, np.inf), 2)
     0.05
     """
-    starts = [_along(equations, b, j, 0.0), *([b] if kappa < NEARLY_LINEAR else [])]
+    starts = [_along(equations, b, j, 0.0), *([b] if at_infinity < NEARLY_LINEAR else [])]
     least = min(profile(equations, b, j, 0.0, start)[0] for start in starts)
     return float(stats.chi2.sf(least, degrees))

@@ -1,4 +1,4 @@
-"""A declared logistic regression: its score and Hessian at one public point, with known noise, and what follows.
+"""Certified intervals of a declared logistic regression, from its score and Hessian at one public point.
 
 With s(b) = Σ x (y - m(x'b)), m the logistic function, H(b) = Σ x x' m'(x'b), b* the table's solution, b_1 a public
 point, d = b* - b_1 and H̄ the mean of H over the way from b_1 to b*,
@@ -20,8 +20,8 @@ Let ŝ = s(b_1) + n_1 + n_2 and Ĥ = H + E, |.| the norm of Ĥ (|ŝ| that of its
 the covariance of n_1 + n_2 in it, and s a number with sd(u'E u) <= s |u|² for every u. The error allowed is split
 over three events (`SHARES`):
 
-*How far.* |y - d_0'ŝ/y|, y = |d_0|, is the noise of d_0'n_1, d_0'n_2 and d_0'E d_0 over y: a standard normal vector of
-p + 2 coordinates (n_1; given b_1, n_2 and E along d_0), at most q long. Hence y <= |ŝ| + q √(σ² + s² y²), and
+*Distance.* |y - d_0'ŝ/y|, y = |d_0|, is the noise of d_0'n_1, d_0'n_2 and d_0'E d_0 over y: a standard normal vector
+of p + 2 coordinates (n_1; given b_1, n_2 and E along d_0), at most q long. Hence y <= |ŝ| + q √(σ² + s² y²), and
 d_0'H d_0 = d_0's(b_1) <= y (|ŝ| + q σ).
 
 *Bending.* w'H w = w'Ĥ w - w'E w >= (1 - z s) |w|², z a normal quantile. With (1), X the largest |x| of the domain (in
@@ -53,11 +53,11 @@ from scipy import stats
 from marginalia.inference.estimates import Array
 from marginalia.inference.sets import Linear
 
-SHARES = (0.45, 0.1, 0.45)  # of the error allowed: how far, bending, coefficients
+SHARES = (0.45, 0.1, 0.45)  # of the error allowed: distance, bending, coefficients
 
 
-class Away(NamedTuple):
-    """How far the solution is from b_1 at most, in the norm of Ĥ."""
+class DistanceBound(NamedTuple):
+    """Bounds of the distance of the solution from b_1, in the norm of Ĥ."""
 
     linear: float  # y, of d_0
     bent: float  # of w
@@ -65,8 +65,8 @@ class Away(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Point:
-    """What is known of a logistic likelihood at b_1, in columns of the basis.
+class NewtonPoint:
+    """Score and Hessian of a logistic likelihood at b_1, with their noise, in columns of the basis.
 
     Attributes
     ----------
@@ -114,22 +114,22 @@ class Point:
         """The number s: u'E u = Σ ε_t <noise_t, u u'> in the columns of C, and u u' is as long as u'u."""
         return float(np.linalg.norm(self._noise.reshape(len(self._noise), -1), 2))
 
-    def away(self, confidence: float) -> Away:
-        """Return how far the solution is at most.
+    def distance_bound(self, confidence: float) -> DistanceBound:
+        """Return bounds of the distance of the solution from b_1.
 
         >>> one = np.eye(1)
-        >>> known = {"hessian": 1e3 * one, "prior": 1e3 * one, "places": one[None], "variances": np.ones(1)}
-        >>> point = Point(*np.zeros((2, 1)), *np.ones((2, 1)), **known, reach=one)
-        >>> round(point.away(0.95).R, 4)
+        >>> curvature = {"hessian": 1e3 * one, "prior": 1e3 * one, "places": one[None], "variances": np.ones(1)}
+        >>> point = NewtonPoint(*np.zeros((2, 1)), *np.ones((2, 1)), **curvature, reach=one)
+        >>> round(point.distance_bound(0.95).R, 4)
         0.0044
         """
         a, p, root = 1.0 - confidence, len(self.score), self._root
         if root is None:
-            return Away(math.inf, math.inf, math.inf)
+            return DistanceBound(math.inf, math.inf, math.inf)
         q = math.sqrt(float(stats.chi2.isf(SHARES[0] * a, p + 2)))
         z, s = float(stats.norm.isf(SHARES[1] * a)), self._spread
         if max(q, z) * s >= 1:
-            return Away(math.inf, math.inf, math.inf)
+            return DistanceBound(math.inf, math.inf, math.inf)
         t = float(np.linalg.norm(root.T @ self.score))
         sigma = math.sqrt(float(np.linalg.norm((root.T * (self.main + self.after)) @ root, 2)))
         rest = 1 - (q * s) ** 2
@@ -137,25 +137,25 @@ class Point:
         w = math.sqrt(y * (t + q * sigma) / (1 - z * s))
         X = float(np.sqrt(((self.reach @ root) ** 2).sum(axis=1)).max())
         A, B = X * y, X * w
-        return Away(y, w, math.inf if A + B >= 2 else 2 * math.atanh(A / (2 - B)))
+        return DistanceBound(y, w, math.inf if A + B >= 2 else 2 * math.atanh(A / (2 - B)))
 
     def within(self, a: Array, confidence: float) -> tuple[float, float]:
         """Return the ends of an interval for a'b*, of p coefficients whose intervals hold together."""
-        far, root = self.away(confidence), self._root
-        if root is None or math.isinf(far.R):
+        bound, root = self.distance_bound(confidence), self._root
+        if root is None or math.isinf(bound.R):
             return -math.inf, math.inf
         q = math.sqrt(2 * math.log(len(a) / (SHARES[2] * (1.0 - confidence))))
         v = np.linalg.solve(self.prior, a)
-        off = float(np.linalg.norm(root.T @ (a - self.hessian @ v))) * far.linear
-        of_hessian = float(np.linalg.norm(self._noise @ np.linalg.solve(root, v), 2)) * far.linear
+        off = float(np.linalg.norm(root.T @ (a - self.hessian @ v))) * bound.linear
+        of_hessian = float(np.linalg.norm(self._noise @ np.linalg.solve(root, v), 2)) * bound.linear
         noise = q * math.sqrt(float(v**2 @ (self.main + self.after)) + of_hessian**2)
-        middle, c = float(v @ self.score), max(far.R / 2 / math.tanh(far.R / 2), 1.0) if far.R else 1.0
-        half = (c - 1) * abs(middle) + c * (off + noise) + far.R / 2 * far.bent * float(np.linalg.norm(root.T @ a))
+        middle, c = float(v @ self.score), max(bound.R / 2 / math.tanh(bound.R / 2), 1.0) if bound.R else 1.0
+        half = (c - 1) * abs(middle) + c * (off + noise) + bound.R / 2 * bound.bent * float(np.linalg.norm(root.T @ a))
         return float(a @ self.b) + middle - half, float(a @ self.b) + middle + half
 
 
-class Linearised(Linear):
-    """Equations ŝ - Ĥ (b - b_1) = 0, which hold but for a term of second order.
+class CertifiedNewton(Linear):
+    """Equations ŝ - Ĥ (b - b_1) = 0, which leave out a term of second order.
 
     Parameters
     ----------
@@ -163,25 +163,22 @@ class Linearised(Linear):
         [ŝ + Ĥ b_1, Ĥ].
     K : ndarray of shape (p (p + 1), p (p + 1))
         Covariance of the entries of H.
-    point : Point
+    point : NewtonPoint
     columns : ndarray of shape (p, p)
         Coefficient j is row j times b in columns of the basis.
-
-    >>> Linearised.__mro__[1].__name__
-    'Linear'
     """
 
     approximate = True
 
-    def __init__(self, H: Array, K: Array, point: Point, columns: Array) -> None:
+    def __init__(self, H: Array, K: Array, point: NewtonPoint, columns: Array) -> None:
         super().__init__(H, K)
         self.point, self._columns = point, columns
 
     def one_form(self) -> bool:
-        """Return False: the equations hold approximately."""
+        """Return False: the equations are approximate."""
         return False
 
-    def guaranteed(self, b: Array, j: int, confidence: float, *, kappa: float) -> tuple[float, float]:
+    def guaranteed(self, b: Array, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
         """Return the certified interval of coefficient j; see the module."""
         low, high = self.point.within(self._columns[j], confidence)
         if self.extra is None or not math.isfinite(high):
