@@ -151,8 +151,9 @@ def _intersection(sums: Sequence[tuple[Array, Array]], levels: Sequence[float]) 
     contradicted = low > high
     low = np.where(contradicted, values[0] - halves[0], low)
     high = np.where(contradicted, values[0] + halves[0], high)
-    estimate = np.average(values, axis=0, weights=1.0 / np.maximum(variances, 1e-300))
-    return np.clip(estimate, low, high), low, high
+    weights = 1.0 / np.maximum(variances, 1e-300)
+    estimate = (values * weights).sum(axis=0) / weights.sum(axis=0)
+    return np.minimum(np.maximum(estimate, low), high), low, high
 
 
 def _linear(question: _Question, name: str, function: Array) -> Interval:

@@ -1,7 +1,7 @@
 """The graphical-model engine: exact inference, estimation from noisy marginals, sampling.
 
-`estimate` fits a `GraphicalModel` to `Measurement`s, under stopping rules that are `FitSettings`; the model answers any
-marginal and samples rows. A `Workload` names the marginals that count; `predict_cost` tells what a model will cost.
+`estimate` fits a `GraphicalModel` to `Measurement`s, with the stopping rules of `FitSettings`. The model computes any
+marginal and samples rows. A `Workload` lists weighted marginals. `predict_cost` predicts memory and time of a model.
 """
 
 from marginalia.marginals.elimination import eliminate, megabytes_with

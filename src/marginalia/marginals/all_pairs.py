@@ -156,11 +156,7 @@ class AllPairs:
 
 
 class _Sums:
-    """A table and its sums, each made from another one by summing out one attribute.
-
-    >>> _Sums(np.ones((2, 3, 4)), (5, 6, 7)).onto((7, 5))[0]
-    array([3., 3.])
-    """
+    """A table and its sums, each made from another one by summing out one attribute."""
 
     def __init__(self, table: Array, axes: Clique) -> None:
         self.size = dict(zip(axes, table.shape, strict=True))

@@ -21,7 +21,7 @@ Clique = tuple[int, ...]
 _BITS = 62  # per signed 64-bit word: no shift touches the sign
 _MB = 8 / 2**20
 _PLACE = np.zeros(67, np.int64)  # 2 generates the multiplicative group modulo 67: 2^b % 67 tells b
-_MESSAGE, _CLIQUE, _FILL = range(3)  # what an elimination costs
+_MESSAGE, _CLIQUE, _FILL = range(3)  # measures of the cost of an elimination
 _PLACE[[2**b % 67 for b in range(_BITS)]] = range(_BITS)
 
 
@@ -68,11 +68,7 @@ def eliminate(cliques: Iterable[Clique], sizes: Sequence[int]) -> Elimination:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of elimination, and what it makes.
-
-    >>> orders([(0, 1), (1, 2)], (2, 3, 4))[0]
-    Order(order=(0, 2, 1), separators=((1,), (1,), ()), cells=7.0)
-    """
+    """An order of elimination, with the messages that it makes."""
 
     order: tuple[int, ...]  # attributes, first eliminated first
     separators: tuple[Clique, ...]  # sorted axes of each elimination's message
@@ -250,7 +246,7 @@ def _greedy(graph, products, order, scopes, kept):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _price(g, v, products, sizes, rule):  # type: ignore[no-untyped-def]
-    """Return what eliminating `v` costs."""
+    """Return the cost of eliminating `v`."""
     if rule != _FILL:
         cells = _cells(g[v], products)
         return cells / sizes[v] if rule == _MESSAGE else cells

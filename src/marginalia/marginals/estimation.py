@@ -34,7 +34,7 @@ from marginalia.threads import one_blas_thread
 
 @dataclass(frozen=True)
 class FitSettings:
-    """When a fit stops, and how long its proximal steps are.
+    """Stopping rules of a fit, and the length of its proximal steps.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class FitSettings:
     near : float, optional
         ... or when each measurement is met within this L1 distance.
     proportional : bool
-        Begin with a step of iterative proportional fitting on the last measurement, where that lowers L. It is the one
-        that a warm start does not fit yet.
+        Start with a step of iterative proportional fitting on the last measurement, if it lowers L. A warm start fits
+        all measurements except the last.
 
     Examples
     --------
@@ -119,9 +119,9 @@ def estimate(
     Parameters
     ----------
     domain : Domain
-        Cells it declares impossible get no mass.
+        Domain, whose structural zeros get no mass.
     measurements : sequence of Measurement
-        May repeat, nest and overlap; attributes in none of them come out uniform.
+        They may repeat, nest and overlap. Attributes in none of them are uniform in the model.
     total : float, optional
         Number of records; default: `estimate_total`.
     warm_start : GraphicalModel, optional
@@ -213,7 +213,7 @@ def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]
 
 
 def zero_cliques(domain: Domain) -> list[Clique]:
-    """Return the cliques that every model of a domain holds: the attributes of each of its structural zeros.
+    """Return the cliques that every model of a domain contains: the attributes of each of its structural zeros.
 
     >>> zero_cliques(Domain.from_sizes({"a": 2, "b": 3}))
     []
@@ -304,7 +304,7 @@ class _Fit:
                 return theta
 
     def _is_enough(self, mu: NDArray[np.float64], settings: FitSettings) -> bool:
-        """Whether the passes are spent, or all targets are near enough."""
+        """Return whether the passes are used up, or all targets are near enough."""
         if settings.most is not None and self.report.passes >= settings.most:
             return True
         if settings.near is None:

@@ -6,6 +6,9 @@
 2. Balancing (max-sum diffusion, Kovalevsky & Koval; Werner 2007): equalise the maxima of all factors over each value
    of each attribute. The same distribution, a far larger margin; then again 1.
 3. The same program on logarithms.
+
+Wide models need both fallbacks. With normal potentials of standard deviation 20, a chain of 40 attributes of 10 values
+passes in the linear domain, a chain of 60 needs balancing, and a chain of 200 needs logarithms.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ _SWEEPS = 4
 class Inference:
     """A calibrated model: all tables of the last pass, in one preallocated workspace.
 
-    It holds probabilities (their logarithms after a log-domain pass, except the marginals `mu`). Behind the pass's
-    tables there is room for computing further marginals.
+    It holds probabilities (their logarithms after a log-domain pass, except the marginals `mu`). The workspace has room
+    behind the tables of the pass for computing further marginals.
 
     >>> inference = Inference(Plan([(0, 1)], (2, 2)))
     >>> inference.theta[:] = np.log([1.0, 2.0, 3.0, 4.0])

@@ -16,11 +16,11 @@ UNSCALE divide an adjoint by the factor of its message
 ROOT    adjoint of a scalar message: 1 / message
 ======= =================================================================================================
 
-`elementwise`, `gemm`, `scale` and `root` write records. `run` executes a program on probabilities; `run_log` on their
-logarithms, the slow path, for models whose products leave the range of float64. Denormal numbers are flushed to zero
-while a program runs: they slow multiplication fivefold. Arithmetic is strict (no `fastmath`): with it the order of a
-sum depends on what the compiler inlines, and a process that compiles gave other bits than one that loads from the
-cache.
+`elementwise`, `gemm`, `scale` and `root` write records. `run` executes a program on probabilities. `run_log` executes
+it on their logarithms, the slow path for models whose products leave the range of float64 (`inference` has examples).
+Denormal numbers are flushed to zero while a program runs: they slow multiplication fivefold. Arithmetic is strict (no
+`fastmath`): with it the order of a sum depends on what the compiler inlines, and a process that compiles gave other
+bits than one that loads from the cache.
 """
 
 from __future__ import annotations
@@ -59,11 +59,7 @@ Axes = tuple[int, ...]
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A table in the workspace.
-
-    >>> Node(axes=(0, 2), cells=6, value=0, adjoint=6).inputs
-    ()
-    """
+    """A table in the workspace."""
 
     axes: Axes  # attributes in storage order, last one contiguous
     cells: int
@@ -129,11 +125,7 @@ def elementwise(
 def gemm(
     nb: int, m: int, n: int, k: int, a: int, b: int, c: int, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> list[int]:
-    """Return the record of nb products C (m x n) = op(A) op(B), at offsets `a`, `b`, `c`.
-
-    >>> gemm(1, 2, 3, 4, 0, 8, 20)
-    [5, 11, 1, 2, 3, 4, 0, 8, 20, 0, 0]
-    """
+    """Return the record of nb products C (m x n) = op(A) op(B), at offsets `a`, `b`, `c`."""
     record = _record(GEMM, TRANSPOSE_RIGHT + 1)
     record[BATCHES], record[ROWS], record[COLUMNS], record[INNER] = nb, m, n, k
     record[LEFT], record[RIGHT], record[PRODUCT] = a, b, c
@@ -142,22 +134,14 @@ def gemm(
 
 
 def scale(code: int, table: int, cells: int, factor: int) -> list[int]:
-    """Return the record that takes a factor out of a table (SCALE), or the same one out of an adjoint (UNSCALE).
-
-    >>> scale(SCALE, table=40, cells=6, factor=0)
-    [6, 5, 40, 6, 0]
-    """
+    """Return the record that takes a factor out of a table (SCALE), or the same one out of an adjoint (UNSCALE)."""
     record = _record(code, FACTOR + 1)
     record[TABLE], record[CELLS], record[FACTOR] = table, cells, factor
     return record
 
 
 def root(message: int, adjoint: int) -> list[int]:
-    """Return the record that sets the adjoint of a scalar message.
-
-    >>> root(message=40, adjoint=41)
-    [8, 4, 40, 41]
-    """
+    """Return the record that sets the adjoint of a scalar message."""
     record = _record(ROOT, ADJOINT + 1)
     record[MESSAGE], record[ADJOINT] = message, adjoint
     return record
@@ -170,11 +154,7 @@ def _record(code: int, length: int) -> list[int]:
 
 
 def as_program(records: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Join records into one program.
-
-    >>> as_program([root(4, 5), root(6, 7)])
-    array([8, 4, 4, 5, 8, 4, 6, 7])
-    """
+    """Join records into one program."""
     return np.array([x for r in records for x in r], np.int64)
 
 
@@ -273,7 +253,7 @@ def multiply_add(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no
 
 @njit(cache=True)
 def _inner_products(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no-untyped-def]
-    """Add to d the sums over the innermost loop of a * b: four side by side, since a sum waits for its last term."""
+    """Add the sums of a * b over the innermost loop to d, as four partial sums: no step waits for the one before."""
     n2, n1, n0 = np.uint64(counts[0]), np.uint64(counts[1]), np.uint64(counts[2])
     d, d2, d1, _ = _moves(d, d_move, n1)
     a, a2, a1, a0 = _moves(a, a_move, n1)
@@ -396,11 +376,7 @@ def small_gemm(w, m, n, k, oa, ob, oc, ta, tb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def largest(w, start, stop):  # type: ignore[no-untyped-def]
-    """Return the largest cell, at least 0: the larger of four, since a maximum waits for its last cell.
-
-    >>> largest(np.array([1.0, 9.0, 4.0, -2.0, 12.0]), 0, 4)
-    9.0
-    """
+    """Return the largest cell, at least 0: four running maxima, so that no step waits for the one before."""
     i, stop = np.uint64(start), np.uint64(stop)
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     t = u = x = y = 0.0

@@ -1,4 +1,4 @@
-"""The fitted graphical model: what `estimate` returns."""
+"""The fitted graphical model, as `estimate` returns it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SWEEP_BYTES = 2**30
 
 @dataclass
 class FitReport:
-    """What a fit did.
+    """Report of a fit.
 
     >>> FitReport(loss=3.2, passes=40, domains={"linear": 40}).domains["linear"]
     40
@@ -53,9 +53,9 @@ class GraphicalModel:
     Parameters
     ----------
     domain : Domain
-        Its structural zeros have no mass.
+        Domain, whose structural zeros have no mass.
     plan : Plan
-        Structure.
+        Structure of the model.
     theta : ndarray of shape (plan.theta_at[-1],)
         Potentials, one table after the other; minus infinity on structural zeros.
     total : float
@@ -66,7 +66,7 @@ class GraphicalModel:
     cliques : list of tuple of str
         Maximal cliques, attributes in domain order.
     report : FitReport or None
-        How it was fitted; None after loading.
+        Report of the fit; None after loading.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class GraphicalModel:
         return self.inference.log_z
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy computes its tables again: they are large, and depend on what was asked before.
+        # A copy computes its tables again: they are large, and depend on earlier queries.
         return {name: value for name, value in vars(self).items() if name not in ("inference", "_queries")}
 
     def release_memory(self) -> None:
@@ -118,7 +118,7 @@ class GraphicalModel:
         self.__dict__.pop("_queries", None)
 
     def expect(self, cliques: Iterable[Clique]) -> None:
-        """Announce marginals most of which will be asked for: they may then be answered together, which is faster."""
+        """Announce marginals that will be needed, so that several can be computed together, which is faster."""
         self._queries.expect(cliques)
 
     def probabilities(self, clique: Clique) -> NDArray[np.float64]:
@@ -126,17 +126,17 @@ class GraphicalModel:
         return self._queries.marginal(clique)
 
     def lone_probabilities(self, clique: Clique) -> NDArray[np.float64]:
-        """Return what `probabilities` does to the last bit whatever else was asked for before.
+        """Return the result of `probabilities`, to the last bit independent of earlier queries.
 
-        Answers that several marginals share, and those derived from earlier answers, differ in their last digits. Where
-        rows decided what was asked for, a released number must not come from them.
+        Results that several marginals share, and those derived from earlier results, differ in their last digits. A
+        released number must not come from them if private rows decided on the queries.
         """
         return CandidateMarginals(self.inference).marginal(clique)
 
     def pair_matrix(self) -> NDArray[np.float64] | None:
         """Return P(a = i, b = j) of all pairs: a row and a column for each value of each attribute, in domain order.
 
-        On the diagonal stands P(a = i). None where the sweep over the tree would take too much memory.
+        The diagonal holds P(a = i). Return None if the sweep over the tree would take too much memory.
         """
         pairs = PairPlan(self.plan.elimination, self.plan.sizes)
         if 8 * (pairs.cells + 3 * pairs.n_rows**2) > _SWEEP_BYTES:
@@ -188,7 +188,10 @@ class GraphicalModel:
         return cls(domain, plan, theta, float(state["total"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model (npz, no pickle), atomically."""
+        """Write the model (npz, no pickle), atomically.
+
+        The format is older than that of `Synthesizer.save`, has no header, and must stay readable.
+        """
         domain = np.frombuffer(json.dumps(self.domain.to_dict()).encode(), np.uint8)
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, domain=domain, **self.state())  # type: ignore[arg-type]

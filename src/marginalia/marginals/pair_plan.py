@@ -1,4 +1,4 @@
-"""The junction tree of an elimination, and what the marginals of all pairs cost on it (`all_pairs` computes them).
+"""The junction tree of an elimination, and the cost of all pair marginals on it (`all_pairs` computes them).
 
 Eliminating v makes a message on sep_v, and C_v = {v} + sep_v is a clique. Where it lies in that of a child, the two are
 one: what is left are the nodes of a junction tree, each with a clique, its own attributes and the separator from its
@@ -25,11 +25,7 @@ _SECONDS_PER_OPERATION = 0.5e-9
 
 @dataclass(eq=False, slots=True)
 class Part:
-    """A node of the junction tree.
-
-    >>> Part(of=1, own=[1, 2], separator=(0,), children=[]).axes
-    (0, 1, 2)
-    """
+    """A node of the junction tree."""
 
     of: int  # the attribute whose elimination made the clique
     own: list[int]
@@ -47,11 +43,7 @@ class Part:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Children with one separator: their rows stand side by side.
-
-    >>> Group([], (0, 1), rows=np.arange(40), instead=np.arange(40, 46)).upward.size
-    6
-    """
+    """Children with one separator, whose rows are stored side by side."""
 
     members: list[Part]
     axes: Clique  # the separator

@@ -35,11 +35,6 @@ class Contraction:
 
     `rank`, attribute -> position in the elimination order, decides storage orders only; `start` is the first free place
     of the workspace; `reverse` asks for the backward program too.
-
-    >>> work = Contraction((2, 3), {0: 0, 1: 1}, start=6, reverse=False)
-    >>> message = work.sum_out(0, [Node((0, 1), 6, 0)])
-    >>> message.axes, message.cells, len(work.forward())
-    ((1,), 3, 20)
     """
 
     def __init__(self, sizes: tuple[int, ...], rank: Mapping[int, int], start: int, *, reverse: bool) -> None:
@@ -451,17 +446,10 @@ def predict_cost(domain: Domain, cliques: Iterable[Sequence[str]]) -> Cost:
 
 
 def seconds_per_pass(plan: Plan) -> float:
-    """Return the predicted CPU seconds of one pass (structure only, so the prediction is public).
-
-    >>> seconds_per_pass(Plan([(0, 1)], (2, 3))) < 1e-3
-    True
-    """
+    """Return the predicted CPU seconds of one pass (structure only, so the prediction is public)."""
     return _SECONDS_PER_PASS + len(plan.nodes) * _SECONDS_PER_TABLE + plan.n_workspace * _SECONDS_PER_PLACE
 
 
 def check_memory(plan: Plan) -> None:
-    """Refuse, by an InputError, a model that does not fit in the memory that is free.
-
-    >>> check_memory(Plan([(0, 1)], (2, 3)))
-    """
+    """Raise an InputError if a model does not fit in free memory."""
     check_cost("the model", plan.bytes, mend="measure smaller marginals or lower max_model_mb")

@@ -83,11 +83,7 @@ def lines_of(
     n_groups: int,
     sizes: tuple[int, ...],
 ) -> list[tuple[Indices, int]]:
-    """Return, for both tables behind a conditional, where each group's line along v starts (-1: no table), its stride.
-
-    >>> lines_of(Node((0, 1), 6, value=10), None, 1, {0: np.array([1, 0])}, 2, (2, 3))
-    [(array([13, 10]), 1), (array([-1, -1]), 0)]
-    """
+    """Return the start of each group's line along v (-1: no table) and its stride, in both tables of a conditional."""
     lines: list[tuple[Indices, int]] = []
     for table in (left, right):
         if table is None:
@@ -104,12 +100,7 @@ def lines_of(
 
 @njit(cache=True)
 def conditional(w, is_log, left_at, left_step, right_at, right_step, p):  # type: ignore[no-untyped-def]
-    """Write the conditional of one group into `p`, up to a factor; return its sum.
-
-    >>> p = np.zeros(2)
-    >>> conditional(np.array([1.0, 3.0, 2.0, 5.0]), False, 0, 1, 2, 1, p), p.tolist()
-    (17.0, [2.0, 15.0])
-    """
+    """Write the conditional of one group into `p`, up to a factor; return its sum."""
     top = -np.inf
     for t in range(p.size):
         x = w[left_at + t * left_step]
@@ -182,11 +173,7 @@ def _draw_column(w, is_log, size, left, right, order, starts, uniform, shuffle, 
 
 @dataclass(frozen=True)
 class Urn:
-    """What one column is drawn from: the values that are left, for each combination of its parents' values.
-
-    >>> Urn(1, (0,), np.array([[2, 0], [1, 1]])).column
-    1
-    """
+    """Counts from which one column is drawn: the values that are left, for each combination of its parents."""
 
     column: int
     parents: tuple[int, ...]  # columns drawn before

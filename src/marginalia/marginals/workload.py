@@ -1,4 +1,4 @@
-"""Which marginals a release is judged by, and the weights of the candidates that serve them."""
+"""Workloads: the marginals on which the error of a release is measured, with weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WorkloadLike = int | Iterable[Sequence[str]] | Mapping[Sequence[str], float]
 
 _BYTES_A_MARGINAL = 400  # its positions, their entry among the weights, its names
 _LARGEST = 2.0**256  # weights from its inverse to it are taken as they are: what is computed from them stays finite
-_LEAST = 2.0**-53  # a share of the largest weight to which less is nothing when floats are added
+_LEAST = 2.0**-53  # of the largest weight: smaller weights vanish when floats are added
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Workload:
             out of all of them. Only their ratios matter.
         domain : Domain
         max_cells : float, optional
-            Leave marginals with more cells out of an order's workload; refuse them where they are named.
+            Leave marginals with more cells out of the workload of an order; raise an error if they are named.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Workload:
         Raises
         ------
         InputError
-            They are too many to list in memory.
+            The subsets are too many to list in memory.
         """
         count = sum(2 ** len(c) for c in self.cliques)  # at most
         mend = "name smaller marginals, or fewer"
@@ -150,7 +150,7 @@ def _by_name(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
 
 
 def _in_reach(pairs: list[tuple[Clique, float]]) -> list[tuple[Clique, float]]:
-    """Bring weights where their sums, squares and ratios are floats."""
+    """Scale weights so that their sums, squares and ratios are finite floats."""
     top = max((weight for _, weight in pairs), default=1.0)
     shift = 0 if 1 / _LARGEST <= top <= _LARGEST else -math.frexp(top)[1]
     least = _LEAST * math.ldexp(top, shift)
