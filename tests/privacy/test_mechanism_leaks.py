@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, kstest, norm
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.mechanisms.lattice import Lattice
@@ -59,6 +59,7 @@ def nobody(n_features=3):
 
 RELEASES = {
     "gaussian": lambda session: session.gaussian(read, sensitivity=1, sigma=1e-3),
+    "gaussians": lambda session: session.gaussians([read], [GaussianEvent(1.0, 1e-3)]),
     "laplace": lambda session: session.laplace(read, sensitivity=1, scale=1e-3),
     "exponential": lambda session: session.select([1.0, 2.0], read, sensitivity=1, epsilon=500),
     "objective": lambda session: minimiser(session, sigma=1e-3),
@@ -79,6 +80,7 @@ def test_a_refused_release_reads_and_draws_nothing(name):
 
 PLAIN = {
     "gaussian": lambda session: session.gaussian([1, 2], sensitivity=1, sigma=8),
+    "gaussians": lambda session: session.gaussians([[1, 2], [3]], [GaussianEvent(1.0, 8.0), GaussianEvent(1.0, 9.0)]),
     "laplace": lambda session: session.laplace([1, 2], sensitivity=1, scale=8),
     "exponential": lambda session: session.select([1, 2], sensitivity=1, epsilon=0.1),
     "objective": lambda session: minimiser(session, nobody()),
@@ -116,6 +118,22 @@ def test_what_is_asked_for_is_what_is_booked():
     booked += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
     gap = output_sensitivity(3, bound=6, sigma=7, regulariser=20)
     assert heard == booked == [(3, 8), (4, 9), (5, 0.1), (6, 7), (gap, 1e-6)]
+
+
+def test_several_releases_are_charged_together_and_each_has_its_own_noise():
+    events = [GaussianEvent(1.0, 4.0, "a"), GaussianEvent(2.0, 90.0, "b")]
+    heard, ledger = [], Ledger("add_remove")
+
+    def hook(call, exact, draw):
+        assert ledger.events == (CompositionEvent(tuple(events), label="both"),)  # before any noise is drawn
+        heard.append((call.label, call.sensitivity, call.scale))
+        return draw()
+
+    with intercepting(hook):
+        noisy = Session(ledger, Randomness(0)).gaussians([np.full(9000, 5)] * 2, events, label="both")
+    assert heard == [("a", 1.0, 4.0), ("b", 2.0, 90.0)]
+    for values, event in zip(noisy, events, strict=True):  # false alarm 1e-9 each
+        assert kstest((values - 5) / event.sigma, norm(0, 1).cdf).pvalue > 1e-9
 
 
 def test_without_a_seed_noise_and_secrets_are_apart():
