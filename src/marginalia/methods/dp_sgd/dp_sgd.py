@@ -387,7 +387,7 @@ def best_of_random_runs(
         sensitivity=k * math.sqrt(picks.size),
         sigma=k / mu_score,
     )
-    return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
+    return np.array(w[:, int(np.argmin(losses))], dtype=np.float64)  # a view would keep all runs
 
 
 def planned_runs(epsilon: float, delta: float) -> list[Event]:
