@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.audit.made import PATIENTS, Made, of_frame, records
-from marginalia.audit.replay import TOLERANCE, allowed, change
+from marginalia.audit.made import PATIENTS, SyntheticTable, of_frame, records
+from marginalia.audit.replay import TOLERANCE, share
 from marginalia.audit.subject import subjects
 from marginalia.audit.tape import Tape, play
 from marginalia.data.units import BoughtUnit
@@ -36,7 +36,7 @@ def table_of(subject, frame):
     mine = np.array([record[0] for record in mine])
     codes = np.vstack([mine[:1], base.codes[others[:half]], mine[1:4], base.codes[others[half:]], mine[4:]])
     ids = np.concatenate([[of], base.ids[others[:half]], [of] * 3, base.ids[others[half:]], [of]])
-    return Made(frame, subject.task, codes, ids, as_read=True), of
+    return SyntheticTable(frame, subject.task, codes, ids, as_read=True), of
 
 
 def changed(base, of, what, place):
@@ -67,9 +67,9 @@ def moves(subject, frame):
 
     def played(rows, forced):
         tape = Tape(forced, exact=forced is not None, most=MOST, ids=rows.who, always=of)
-        found = play(lambda: subject.fit(rows, SEED, subject.epsilon, subject.delta), tape)
-        assert not found.refused + found.diverged
-        return tape.steps
+        result = play(lambda: subject.fit(rows, SEED, subject.epsilon, subject.delta), tape)
+        assert not result.failure
+        return result.releases
 
     forced = played(base, None)
     assert forced
@@ -81,15 +81,15 @@ def moves(subject, frame):
             rows = changed(base, of, what, place)
             if what == "move" and is_same(rows.coded, base.coded):
                 continue
-            steps = played(rows, forced)
+            releases = played(rows, forced)
             against = exact if what == "move" else reference
-            assert len(steps) == len(against) == len(forced)
+            assert len(releases) == len(against) == len(forced)
             yield (
                 what,
                 place,
                 [
-                    change(a.call, a.exact, b.exact) / allowed(a.call)
-                    for a, b in zip(steps, against, strict=True)
+                    share(a, b)
+                    for a, b in zip(releases, against, strict=True)
                     if a.exact is not None and b.exact is not None
                 ],
             )

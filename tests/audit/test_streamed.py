@@ -24,9 +24,9 @@ def test_a_row_counts_once_in_whatever_batch_or_shard(frame, n):
 @pytest.mark.parametrize("frame", [STREAMED, COUNTED], ids=lambda frame: frame.source)
 def test_a_row_that_counts_twice_is_found(monkeypatch, frame):
     rows = of_frame(frame, "", 40, np.random.default_rng(0))
-    twice = made.Made.table.func(rows)
+    twice = made.SyntheticTable.table.func(rows)
     counts = twice.counts
-    monkeypatch.setattr(made.Made, "table", twice)
+    monkeypatch.setattr(made.SyntheticTable, "table", twice)
     monkeypatch.setattr(
         twice, "counts", lambda q: counts(q) + (np.arange(counts(q).size) == 0).reshape(counts(q).shape)
     )

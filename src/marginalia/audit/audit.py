@@ -16,11 +16,11 @@ import numpy as np
 from marginalia.audit import laws, loss, streams
 from marginalia.audit.findings import Finding
 from marginalia.audit.laws import tilt
-from marginalia.audit.leaks import kept_findings, refit_findings, seed_findings
-from marginalia.audit.made import Made, of_frame, records, source_findings
+from marginalia.audit.leaks import kept_findings, refit_findings
+from marginalia.audit.made import SyntheticTable, of_frame, records, source_findings
 from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
-from marginalia.audit.tape import Played, Tape, play
+from marginalia.audit.tape import ReplayResult, Tape, exact_releases, play
 from marginalia.data.sources.arrow import BATCH
 from marginalia.privacy.events import is_subsampled, leaves
 from marginalia.privacy.ledger import Ledger
@@ -106,7 +106,7 @@ def audit(subject: Subject, tables: int = FULL) -> Report:
     """
     start, epsilon = time.process_time(), subject.epsilon
     groups = _groups(subject, tables, epsilon)
-    fitted = [g for g in groups if g.played.model is not None]
+    fitted = [g for g in groups if g.recorded.model is not None]
     findings = [f for g in groups for f in g.findings]
     findings += _refusals(subject, groups)
     for g in fitted:
@@ -136,33 +136,33 @@ def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
 
 def _refusals(subject: Subject, groups: Sequence[Group]) -> Iterator[Finding]:
     """Yield why fits failed: of a user's class only if all did, since it need not take every kind of data."""
-    failed = [g for g in groups if g.played.model is None]
+    failed = [g for g in groups if g.recorded.model is None]
     if failed and (subject.own is None or len(failed) == len(groups)):
         for g in {g.base.frame.name: g for g in failed}.values():
-            yield Finding("unfit", f"made-up data '{g.base.frame.name}'", g.played.refused or g.played.diverged)
+            yield Finding("unfit", f"made-up data '{g.base.frame.name}'", g.recorded.failure)
 
 
 def _refused(groups: Sequence[Group]) -> tuple[str, ...]:
-    failed = [g for g in groups if g.played.model is None]
-    return tuple(dict.fromkeys(f"{g.base.frame.name}: {g.played.refused or g.played.diverged}" for g in failed))
+    failed = [g for g in groups if g.recorded.model is None]
+    return tuple(dict.fromkeys(f"{g.base.frame.name}: {g.recorded.failure}" for g in failed))
 
 
 def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
-    ledger = getattr(g.played.model, "ledger_", None)
-    calls = [s.call for s in g.played.tape.steps]
-    if g.played.tape.unpaid and isinstance(ledger, Ledger):
+    ledger = getattr(g.recorded.model, "ledger_", None)
+    calls = [release.call for release in g.recorded.releases]
+    if g.recorded.tape.uncharged and isinstance(ledger, Ledger):
         yield Finding("booked", "the first release", "it is made before anything is charged")
     if not isinstance(ledger, Ledger):
         what = "has no ledger_ of marginalia.privacy.ledger.Ledger"
         yield Finding("unreleased" if not calls else "booked", "the fitted object", what)
         return
-    yield from loss.unbooked(calls, ledger, g.played.tape.runs)
+    yield from loss.unbooked(calls, ledger, g.recorded.tape.runs)
     if not ledger.certified and ledger.calibration != "published" and ledger.events:
         yield Finding("budget", "the ledger", ledger.message)
     if ledger.relation is not subject.relation:
         yield Finding("booked", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
     samples = [(event.rate, count * event.steps) for event, count in leaves(ledger.events) if is_subsampled(event)]
-    drawn = g.played.tape.samples
+    drawn = g.recorded.tape.samples
     steps = sum(count for _, count in samples)
     if samples and len(drawn) < steps:
         yield Finding("law", "Poisson samples", f"{steps} are charged for, {len(drawn)} were drawn")
@@ -174,24 +174,24 @@ def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
 
 
 def _of_laws(subject: Subject, groups: Sequence[Group], epsilon: float, *, full: bool) -> Iterator[Finding]:
-    steps = [step for g in groups for step in g.steps]
-    yield from laws.lattice_findings(steps)
-    noise = laws.noise_of(steps)
+    releases = [release for g in groups for release in g.releases]
+    yield from laws.lattice_findings(releases)
+    noise = laws.noise_of(releases)
     drawn = [noise]
     fits, until = 0, time.process_time() + (_SECONDS if full else _SECONDS / 6)
     want = _NOISE if full else _NOISE // 2
-    additive = [s for s in steps if s.call.mechanism != "exponential"]
+    additive = [r for r in releases if r.call.mechanism != "exponential"]
     while additive and sum(z.size for n in drawn for z in n.values()) < want and time.process_time() < until:
         g = groups[fits % len(groups)]
         fits += 1
         drawn.append(_noise_again(subject, g, 5000 + fits, epsilon))
-    for g in groups if any(s.call.mechanism == "partition" for s in steps) else ():
+    for g in groups if any(r.call.mechanism == "partition" for r in releases) else ():
         yield from laws.partition_findings(partial(subject.fit, g.base, 7, epsilon, subject.delta))
     kinds = {kind for n in drawn for kind in n}
     together = {kind: np.concatenate([n[kind] for n in drawn if kind in n]) for kind in kinds}
     yield from laws.noise_findings(together)
-    base = groups[0].played.tape.steps
-    places = [i for i in range(sum(s.call.mechanism == "exponential" for s in base)) if i in (0, 2)]
+    selections = sum(release.call.mechanism == "exponential" for release in groups[0].recorded.releases)
+    places = [i for i in (0, 2) if i < selections]
     for at in places:
         yield from laws.selection_findings(lambda: subject.fit(groups[0].base, 7, epsilon, subject.delta), at)
 
@@ -200,12 +200,10 @@ def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[
     def fit() -> Any:
         return subject.fit(g.base, seed, epsilon, subject.delta)
 
-    first = play(fit, Tape(ids=g.base.who))
-    again = play(fit, Tape(first.tape.steps, exact=True, ids=g.base.who))
-    steps = [replace(a, exact=b.exact) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
-    perturbed = [] if g.base.frame.schema is not None else [s for s in steps if s.call.mechanism == "objective"]
-    tilts = [tilt(s.call, s.released, g.base) / s.call.scale for s in perturbed]
-    return laws.noise_of(steps) | ({"tilt": np.concatenate(tilts)} if tilts else {})
+    releases = exact_releases(fit, g.base.who)
+    perturbed = [] if g.base.frame.schema is not None else [r for r in releases if r.call.mechanism == "objective"]
+    tilts = [tilt(r.call, r.value, g.base) / r.call.scale for r in perturbed]
+    return laws.noise_of(releases) | ({"tilt": np.concatenate(tilts)} if tilts else {})
 
 
 def _of_randomness(subject: Subject, g: Group, epsilon: float, *, full: bool) -> Iterator[Finding]:
@@ -214,8 +212,8 @@ def _of_randomness(subject: Subject, g: Group, epsilon: float, *, full: bool) ->
 
     yield from streams.fresh_findings(fit)
     yield from streams.stream_findings(fit)
-    yield from seed_findings(fit)
-    ledger = getattr(g.played.model, "ledger_", None)
+    yield from streams.seed_findings(fit)
+    ledger = getattr(g.recorded.model, "ledger_", None)
     rate = laws.stopping_rate(ledger) if isinstance(ledger, Ledger) else None
     if rate is not None:
         yield from laws.run_findings(fit, rate, 300 if full else 60)
@@ -223,12 +221,12 @@ def _of_randomness(subject: Subject, g: Group, epsilon: float, *, full: bool) ->
 
 def _of_memory(subject: Subject, g: Group, epsilon: float) -> Iterator[Finding]:
     rows = g.base
-    played = play(lambda: subject.fit(rows, 3, epsilon, subject.delta), Tape())
-    if played.model is not None:
-        given = (rows.table,) if rows.frame.domain is not None else rows.arrays
-        yield from kept_findings(played.model, rows, given, own=subject.own is not None)
+    result = play(lambda: subject.fit(rows, 3, epsilon, subject.delta), Tape())
+    if result.model is not None:
+        arguments = (rows.table,) if rows.frame.domain is not None else rows.arrays
+        yield from kept_findings(result.model, rows, arguments, own=subject.own is not None)
         if subject.own is None:
-            yield from refit_findings(played.model, rows)
+            yield from refit_findings(result.model, rows)
 
 
 def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: int) -> Iterator[Finding]:
@@ -243,28 +241,27 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
     few = of_frame(g.base.frame, subject.task, 64, np.random.default_rng(1))
     codes = np.resize(few.codes, (n, few.codes.shape[1]))
     k = 1 if few.frame.unit is None else few.frame.unit.rows
-    rows = Made(few.frame, few.task, codes, np.arange(n) // k)
+    rows = SyntheticTable(few.frame, few.task, codes, np.arange(n) // k)
     delta = subject.delta
 
-    def first_releases(made: Made, tape: Tape) -> Played:
-        return play(lambda: subject.fit(made, 5, epsilon, delta), tape)
+    def first_releases(table: SyntheticTable, tape: Tape) -> ReplayResult:
+        return play(lambda: subject.fit(table, 5, epsilon, delta), tape)
 
     base = first_releases(rows, Tape(most=2, ids=rows.who))
-    if base.refused:  # some methods want a delta below 1/n
+    if base.error:  # some methods want a delta below 1/n
         delta = min(delta, 0.1 / n)
         base = first_releases(rows, Tape(most=2, ids=rows.who))
-    if base.refused or not base.tape.steps:
+    if base.error or not base.releases:
         return
     for at in places:
         others = [rows.replaced(at, record) for record in records(rows, 2, np.random.default_rng(2))]
         if subject.relation is Relation.ADD_REMOVE:
             others = [others[0], others[0].without(at)]
-        forced = base.tape.steps
         of = int(rows.ids[at])
-        tapes = [
-            first_releases(made, Tape(forced, exact=True, most=2, ids=made.who, always=of)).tape for made in others
+        results = [
+            first_releases(table, Tape(base.releases, exact=True, most=2, ids=table.who, always=of)) for table in others
         ]
-        for one, two in zip(tapes[0].steps, tapes[1].steps, strict=False):
+        for one, two in zip(results[0].releases, results[1].releases, strict=False):
             if one.exact is None or two.exact is None or one.call != two.call:
                 continue
             moved = change(one.call, one.exact, two.exact)
@@ -275,18 +272,17 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
 
 def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
     """Return the shares of the bound by which tilts of neighbours differ, for objective perturbation."""
-    theta = next((s for s in g.steps if s.call.mechanism == "objective"), None)
+    theta = next((r for r in g.releases if r.call.mechanism == "objective"), None)
     if theta is None or g.base.frame.schema is not None:  # what was bought decides what its coefficients are of
         return [], []
     at = 0
-    given = records(g.base, 5, np.random.default_rng(3))
-    tables = [g.base.replaced(at, record) for record in given]
+    tables = [g.base.replaced(at, record) for record in records(g.base, 5, np.random.default_rng(3))]
     if subject.relation is Relation.ADD_REMOVE:
         pairs = [(table, g.base.without(at)) for table in tables]
     else:
         pairs = list(itertools.combinations(tables, 2))
     bound = theta.call.sensitivity * Neighbours(subject.relation, g.base.frame.unit).marginal_l1
-    value = np.asarray(theta.released)
+    value = np.asarray(theta.value)
     shares = [float(np.linalg.norm(tilt(theta.call, value, a) - tilt(theta.call, value, b))) / bound for a, b in pairs]
     worst = max(shares)
     text = f"tilts of neighbours differ by {worst:.4g} times the declared bound"
@@ -296,10 +292,10 @@ def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
 def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: tuple[Finding, ...]) -> Report:
     pairs = [pair for g in groups for pair in g.pairs]
     shares = [share for pair in pairs for share in pair.shares()]
-    worst, certified = loss.Audited(0.0, 0.0, 0.0), math.inf
-    booked = [g for g in groups if isinstance(getattr(g.played.model, "ledger_", None), Ledger)]
+    worst, certified = loss.LossEstimate(0.0, 0.0, 0.0), math.inf
+    booked = [g for g in groups if isinstance(getattr(g.recorded.model, "ledger_", None), Ledger)]
     for g in sorted(booked, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
-        ledger = g.played.model.ledger_
+        ledger = g.recorded.model.ledger_
         spent = ledger.epsilon_spent or math.inf
         tilts, wrong = _tilts(subject, g)
         findings += tuple(wrong)
@@ -307,11 +303,11 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
         sampled = any(is_subsampled(e) for e, _ in leaves(ledger.events))
         if not ledger.events or (sampled and worst.epsilon > 0):  # one loss distribution is enough
             continue
-        found = loss.audited(g.pairs, ledger, spent, subject.delta, tilts)
-        if (found.epsilon, found.mu) >= (worst.epsilon, worst.mu):
-            worst, certified = found, spent if ledger.certified else math.inf
-        if found.epsilon > spent * (1 + 1e-6):
-            text = f"neighbours are told apart at epsilon {found.epsilon:.6g}, charged is {spent:.6g}"
+        attained = loss.worst_loss(g.pairs, ledger, subject.delta, tilts)
+        if (attained.epsilon, attained.mu) >= (worst.epsilon, worst.mu):
+            worst, certified = attained, spent if ledger.certified else math.inf
+        if attained.epsilon > spent * (1 + 1e-6):
+            text = f"neighbours are told apart at epsilon {attained.epsilon:.6g}, charged is {spent:.6g}"
             findings += (Finding("booked", "the worst pair", text),)
     return Report(
         subject.name,
@@ -320,13 +316,13 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
         str(subject.relation),
         subject.calibration,
         replays,
-        sum(len(g.steps) for g in groups),
+        sum(len(g.releases) for g in groups),
         certified,
         worst.epsilon,
         worst.share,
         worst.mu,
         max(shares, default=0.0),
-        booked[0].played.model.ledger_.arithmetic if booked else "",
+        booked[0].recorded.model.ledger_.arithmetic if booked else "",
         _unique(findings),
         0.0,
     )

@@ -18,8 +18,8 @@ from scipy.special import expit
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.loss import laws_of
-from marginalia.audit.made import Made
-from marginalia.audit.tape import Enough, Step, Tape, play
+from marginalia.audit.made import SyntheticTable
+from marginalia.audit.tape import Release, StopReplay, Tape, play
 from marginalia.data.encoding import Encoder
 from marginalia.learning.rows import shrink_rows
 from marginalia.privacy.events import RandomStoppingEvent
@@ -32,15 +32,15 @@ _SELECTIONS = 400  # repetitions of one selection
 Array = NDArray[np.float64]
 
 
-def noise_of(steps: Sequence[Step]) -> dict[str, Array]:
+def noise_of(releases: Sequence[Release]) -> dict[str, Array]:
     """Return the noise of recorded releases in units of its scale, for each kind of additive mechanism."""
     noise: dict[str, list[Array]] = {"gaussian": [], "laplace": []}
-    for step in steps:
-        if isinstance(step.exact, np.ndarray) and step.call.mechanism in noise:
-            drawn = np.asarray(step.released, dtype=np.float64) - step.exact * step.call.quantum
-            noise[step.call.mechanism].append(np.ravel(drawn) / step.call.scale)
-        elif step.call.mechanism == "partition" and isinstance(step.exact, dict):
-            noise["gaussian"].append(_shown_noise(step.call, step.exact, step.released))
+    for release in releases:
+        if isinstance(release.exact, np.ndarray) and release.call.mechanism in noise:
+            drawn = np.asarray(release.value, dtype=np.float64) - release.exact * release.call.quantum
+            noise[release.call.mechanism].append(np.ravel(drawn) / release.call.scale)
+        elif release.call.mechanism == "partition" and isinstance(release.exact, dict):
+            noise["gaussian"].append(_shown_noise(release.call, release.exact, release.value))
     return {kind: np.concatenate(parts) for kind, parts in noise.items() if parts}
 
 
@@ -61,18 +61,18 @@ def partition_findings(fit: Callable[[], Any]) -> Iterator[Finding]:
 
     And none below the threshold, nor in another order than the alphabet's.
     """
-    found: list[tuple[MechanismCall, dict[str, int], list[dict[str, float]]]] = []
+    partitions: list[tuple[MechanismCall, dict[str, int], list[dict[str, float]]]] = []
 
     def repeat(call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
         if call.mechanism != "partition":
             return draw()
         drawn = [draw() for _ in range(_SELECTIONS)]
-        found.append((call, dict(exact()), drawn))
+        partitions.append((call, dict(exact()), drawn))
         return drawn[0]
 
     with intercepting(repeat):
         fit()
-    for call, exact, drawn in found:
+    for call, exact, drawn in partitions:
         where = f"categories '{call.label}'"
         if low := [count for shown in drawn for count in shown.values() if count < call.threshold]:
             yield Finding("law", where, f"one is shown at {min(low):.6g}, below the threshold of {call.threshold:.6g}")
@@ -114,17 +114,17 @@ def _spread(kind: str, z: Array) -> float:
     return math.sqrt(float((z**2).mean())) if kind != "laplace" else float(np.abs(z).mean())
 
 
-def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
+def lattice_findings(releases: Sequence[Release]) -> Iterator[Finding]:
     """Yield where an output is off the public grid of its release, or not all residues of the grid occur."""
     residues: list[NDArray[np.int64]] = []
-    for step in steps:
-        call = step.call
+    for release in releases:
+        call = release.call
         if call.mechanism not in ("gaussian", "laplace"):
             continue
         size = max(1, int(np.prod(call.shape)))
         norm = math.sqrt(size) if call.mechanism == "gaussian" else size
         grid = Lattice.of(call.scale, quantum=call.quantum, sensitivity=call.sensitivity, norm=norm)
-        places = np.ravel(np.asarray(step.released, dtype=np.float64)) / grid.step  # exact: the step is a power of two
+        places = np.ravel(np.asarray(release.value, dtype=np.float64)) / grid.step  # exact: the step is a power of two
         if (places != np.floor(places)).any():
             share = float((places != np.floor(places)).mean())
             yield Finding(
@@ -133,31 +133,31 @@ def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
             return
         small = np.abs(places) < 2.0**52
         residues.append(np.mod(places[small], 8).astype(np.int64))
-    found = np.concatenate(residues) if residues else np.empty(0, np.int64)
-    if found.size >= 200:
-        p = stats.chisquare(np.bincount(found, minlength=8)).pvalue
+    outputs = np.concatenate(residues) if residues else np.empty(0, np.int64)
+    if outputs.size >= 200:
+        p = stats.chisquare(np.bincount(outputs, minlength=8)).pvalue
         if p < FALSE_ALARM:
             yield Finding(
-                "lattice", f"{found.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
+                "lattice", f"{outputs.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
             )
 
 
 def selection_findings(fit: Callable[[], Any], at: int) -> Iterator[Finding]:
     """Yield whether selection number `at` of a fit, repeated, has the law of its exponents (chi-square)."""
     seen = 0
-    found: list[tuple[MechanismCall, Any, Any]] = []
+    selections: list[tuple[MechanismCall, Any, Any]] = []
 
     def repeat(call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
         nonlocal seen
         if call.mechanism != "exponential" or (seen := seen + 1) <= at:
             return draw()
         counts = np.bincount([int(draw()) for _ in range(_SELECTIONS)], minlength=call.shape[0])
-        found.append((call, np.exp(laws_of(call, np.asarray(exact()))), counts))
-        raise Enough
+        selections.append((call, np.exp(laws_of(call, np.asarray(exact()))), counts))
+        raise StopReplay
 
-    with intercepting(repeat), contextlib.suppress(Enough):
+    with intercepting(repeat), contextlib.suppress(StopReplay):
         fit()
-    for call, law, drawn in found:
+    for call, law, drawn in selections:
         p = _chi_square(drawn, law)
         if p < FALSE_ALARM:
             yield Finding(
@@ -193,11 +193,10 @@ def run_findings(fit: Callable[[int], Any], r: float, seeds: int) -> Iterator[Fi
     """
     drawn = []
     for seed in range(seeds):
-        tape = Tape(forced=None)
-        played = play(partial(fit, seed), tape)
-        if played.model is None:
+        tape = Tape()
+        if play(partial(fit, seed), tape).model is None:
             return
-        scores = [s.call.shape[0] for s in tape.steps if len(s.call.shape) == 1]
+        scores = [r.call.shape[0] for r in tape.releases if len(r.call.shape) == 1]
         runs = scores[-1] if scores else 0
         if tape.runs and runs != sum(tape.runs):
             yield Finding("runs", f"seed {seed}", f"{sum(tape.runs)} runs are charged for and {runs} were made")
@@ -219,7 +218,7 @@ def stopping_rate(ledger: Any) -> float | None:
     return rates[0] if rates else None
 
 
-def tilt(call: MechanismCall, theta: Array, made: Made) -> Array:
+def tilt(call: MechanismCall, theta: Array, made: SyntheticTable) -> Array:
     """Return b for which `theta` minimises Σ ln(1 + exp(-y·<x, θ>)) + regulariser/2·‖θ‖² + <b, θ> on made-up rows.
 
     Given theta it is a function of the rows: neighbours' may be no further apart than the bound of a row (add/remove),

@@ -10,18 +10,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from marginalia.audit.findings import Finding
-from marginalia.audit.replay import Pair, change
+from marginalia.audit.replay import TOLERANCE, Pair, change
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     Event,
+    ExponentialEvent,
+    FailureEvent,
+    GaussianEvent,
     GroupEvent,
+    LaplaceEvent,
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
@@ -30,10 +33,10 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import MechanismCall
+from marginalia.privacy.relation import Relation
 from marginalia.privacy.stopping_cost import random_stopping_epsilon
 
 Array = NDArray[np.float64]
-_TOLERANCE = 1e-9
 _BINS = 24  # of the continuous part of a Laplace loss
 _STEP = 1e-4  # of the grid on which losses of selections are added up
 _MOST_PAIRS = 3  # whose loss is computed
@@ -41,10 +44,10 @@ _LEVELS = 20  # of the attained share of a Poisson-sampled gradient, rounded dow
 
 
 @dataclass(frozen=True)
-class Audited:
+class LossEstimate:
     """What the worst pair attains.
 
-    >>> Audited(epsilon=0.95, mu=0.25, share=0.95).mu
+    >>> LossEstimate(epsilon=0.95, mu=0.25, share=0.95).mu
     0.25
     """
 
@@ -123,9 +126,7 @@ def laplace_loss(change_over_scale: float) -> tuple[Array, Array]:
     return np.log(first), np.log(first[::-1])
 
 
-def audited(
-    pairs: Sequence[Pair], ledger: Ledger, epsilon: float, delta: float, shares: Sequence[float] = ()
-) -> Audited:
+def worst_loss(pairs: Sequence[Pair], ledger: Ledger, delta: float, shares: Sequence[float] = ()) -> LossEstimate:
     """Return what the worst of some pairs attains under the ledger's kind of release.
 
     Where the ledger has Poisson samples, random stopping or objective perturbation, it is what their accountant charges
@@ -133,19 +134,19 @@ def audited(
     """
     kinds: list[Event] = [event for event, _ in leaves(ledger.events)]
     certified = ledger.epsilon_spent or math.inf
-    worst = Audited(0.0, 0.0, 0.0)
+    worst = LossEstimate(0.0, 0.0, 0.0)
     for pair in sorted(pairs, key=lambda p: -p.loss)[:_MOST_PAIRS]:
         if worst.epsilon > 0 and any(map(is_subsampled, kinds)):
             break  # each needs a loss distribution of its own
         mu = math.sqrt(_mu_squared(pair))
         value = _by_kind(kinds, pair, mu, delta)
         if value > worst.epsilon or (value == 0 and mu > worst.mu):
-            worst = Audited(value, mu, value / certified)
+            worst = LossEstimate(value, mu, value / certified)
     for event in kinds:
         one = event.event if isinstance(event, GroupEvent) else event
         if isinstance(one, ObjectivePerturbationEvent) and shares:
             moved = max(shares) * (event.rows if isinstance(event, GroupEvent) else 1)
-            worst = Audited(max(shares) * certified, moved * one.bound / one.sigma, max(shares))
+            worst = LossEstimate(max(shares) * certified, moved * one.bound / one.sigma, max(shares))
     return worst
 
 
@@ -157,8 +158,8 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
         if is_subsampled(event):
             counts = Counter(math.floor(share * _LEVELS + 1e-6) / _LEVELS for share in pair.shares())
             attained = ((event.noise_multiplier / s, c) for s, c in sorted(counts.items()) if s > 0)
-            found = tuple(PoissonGaussianEvent(event.rate, multiplier, c) for multiplier, c in attained)
-            return composed_epsilon(found, pair.relation, delta)
+            events = tuple(PoissonGaussianEvent(event.rate, multiplier, c) for multiplier, c in attained)
+            return composed_epsilon(events, pair.relation, delta)
     losses: list[tuple[Array, Array]] = []
     for call, a, b in zip(pair.calls, pair.first, pair.second, strict=True):
         if call.mechanism == "exponential":
@@ -178,7 +179,7 @@ def _mu_squared(pair: Pair) -> float:
 
 
 def unbooked(calls: Sequence[MechanismCall], ledger: Ledger, runs: Sequence[int]) -> list[Finding]:
-    """Return where the ledger was charged less than what was asked for, kind by kind.
+    """Return where the ledger was charged less than the mechanisms were called for, kind by kind.
 
     Parameters
     ----------
@@ -193,46 +194,69 @@ def unbooked(calls: Sequence[MechanismCall], ledger: Ledger, runs: Sequence[int]
             if not calls
             else [Finding("booked", "the ledger", f"{len(calls)} releases were made, and none is in it")]
         )
-    spent, charged = Counter[str](), Counter[str]()
-    for a in calls:
-        if a.mechanism == "partition":  # counts of what both neighbours have, and what one alone may show
-            spent["gaussian"] += (a.sensitivity / a.scale) ** 2  # type: ignore[assignment]
-            spent["failure"] += float(ndtr((1 - a.threshold) / a.scale))  # type: ignore[assignment]
-            continue
-        cost = a.scale if a.mechanism == "exponential" else a.sensitivity / a.scale
-        spent[a.mechanism] += cost**2 if a.mechanism in ("gaussian", "objective") else cost  # type: ignore[assignment]
-    for event, count in leaves(ledger.events):
-        for kind, cost in _charges(event, ledger, sum(runs)):
-            charged[kind] += count * cost  # type: ignore[assignment]
+    spent, charged = cost_of_calls(calls), cost_of_ledger(ledger, sum(runs))
     findings = []
     for kind in sorted({*spent, *charged}):
-        what = f"{kind} releases"
-        if spent[kind] > charged[kind] * (1 + _TOLERANCE):
+        where = f"{kind} releases"
+        if spent[kind] > charged[kind] * (1 + TOLERANCE):
             text = f"asked for {spent[kind]:.9g}, charged {charged[kind]:.9g} (sum of squares for Gaussians)"
-            findings.append(Finding("booked", what, text))
+            findings.append(Finding("booked", where, text))
         elif charged[kind] > 0 and spent[kind] == 0:
-            findings.append(Finding("booked", what, "are in the ledger, but were made outside the mechanisms"))
+            findings.append(Finding("booked", where, "are in the ledger, but were made outside the mechanisms"))
     return findings
 
 
-def _charges(event: Event, ledger: Ledger, runs: int) -> list[tuple[str, float]]:
-    fields: Any = event
-    match type(event).__name__:
-        case "GaussianEvent":
-            return [("gaussian", (fields.sensitivity / fields.sigma) ** 2)]
-        case "PoissonGaussianEvent":
-            return [("gaussian", fields.steps * (ledger.relation.units / fields.noise_multiplier) ** 2)]
-        case "LaplaceEvent":
-            return [("laplace", fields.sensitivity / fields.scale)]
-        case "ExponentialEvent":
-            return [("exponential", fields.epsilon)]
-        case "FailureEvent":
-            return [("failure", fields.probability)]
-        case "ObjectivePerturbationEvent":
-            return [("objective", (fields.bound / fields.sigma) ** 2)]
-        case "GroupEvent":
-            return _charges(fields.event, ledger, runs)
-        case "RandomStoppingEvent":
-            inside = [(c, k, cost) for e, c in leaves((fields.event,)) for k, cost in _charges(e, ledger, runs)]
-            return [(kind, runs * count * cost) for count, kind, cost in inside]
-    return []
+def cost_of_calls(calls: Sequence[MechanismCall]) -> Counter[str]:
+    """Return the cost of releases, summed over each kind.
+
+    Squares of sensitivity/sigma for Gaussians; epsilons of selections and Laplaces, and their squares, as accountants
+    compose both; chances of failure.
+
+    >>> cost_of_calls([MechanismCall("laplace", "", sensitivity=1.0, scale=4.0, quantum=1.0, shape=(3,))])
+    Counter({'laplace': 0.25, 'laplace (squared)': 0.0625})
+    """
+    costs: Counter[str] = Counter()
+    for call in calls:
+        if call.mechanism == "partition":  # counts of what both neighbours have, and what one alone may show
+            _add(costs, "gaussian", call.sensitivity / call.scale)
+            _add(costs, "failure", float(ndtr((1 - call.threshold) / call.scale)))
+        else:
+            _add(
+                costs, call.mechanism, call.scale if call.mechanism == "exponential" else call.sensitivity / call.scale
+            )
+    return costs
+
+
+def cost_of_ledger(ledger: Ledger, runs: int = 1) -> Counter[str]:
+    """Return what the events of a ledger charge, as `cost_of_calls`; a random stopping charges its run `runs` times."""
+    costs: Counter[str] = Counter()
+    for event, count in leaves(ledger.events):
+        _add_event(costs, event, count, ledger.relation, runs)
+    return costs
+
+
+def _add(costs: Counter[str], kind: str, cost: float, count: float = 1) -> None:
+    if kind in ("laplace", "exponential"):
+        costs[f"{kind} (squared)"] += count * cost**2  # type: ignore[assignment]
+    costs[kind] += count * (cost**2 if kind in ("gaussian", "objective") else cost)  # type: ignore[assignment]
+
+
+def _add_event(costs: Counter[str], event: Event, count: float, relation: Relation, runs: int) -> None:
+    match event:
+        case GaussianEvent():
+            _add(costs, "gaussian", event.sensitivity / event.sigma, count)
+        case PoissonGaussianEvent():
+            _add(costs, "gaussian", relation.units / event.noise_multiplier, count * event.steps)
+        case LaplaceEvent():
+            _add(costs, "laplace", event.sensitivity / event.scale, count)
+        case ExponentialEvent():
+            _add(costs, "exponential", event.epsilon, count)
+        case FailureEvent():
+            _add(costs, "failure", event.probability, count)
+        case ObjectivePerturbationEvent():
+            _add(costs, "objective", event.bound / event.sigma, count)
+        case GroupEvent():
+            _add_event(costs, event.event, count, relation, runs)
+        case RandomStoppingEvent():
+            for inner, times in leaves((event.event,)):
+                _add_event(costs, inner, runs * count * times, relation, runs)

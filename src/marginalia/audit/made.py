@@ -65,7 +65,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Made:
+class SyntheticTable:
     """A made-up data set: a table, or arrays; rows that two of them share have the same number in `ids`.
 
     Where rows are of units, those of one unit have the same number.
@@ -147,7 +147,7 @@ class Made:
         y = self.codes[:, -1]
         return self.codes[:, :-1], np.where(y > 0, 1, -1) if self.task == "logistic" else y
 
-    def given(self) -> tuple[Any, ...]:
+    def fit_arguments(self) -> tuple[Any, ...]:
         """Return what ``fit`` takes: the table and the target's name, if there is one; or features and targets."""
         if self.frame.domain is None:
             return self.arrays
@@ -163,12 +163,14 @@ class Made:
             return self.arrays[0]
         return self.coded if self.frame.source else self.table
 
-    def without(self, at: int) -> Made:
+    def without(self, at: int) -> SyntheticTable:
         """Return it without one row, or without all rows of its unit."""
         kept = self.ids != self.ids[at]
         return replace(self, codes=self.codes[kept], ids=self.ids[kept])
 
-    def replaced(self, at: int, record: NDArray[Any], *, place: int | None = None, of: int | None = None) -> Made:
+    def replaced(
+        self, at: int, record: NDArray[Any], *, place: int | None = None, of: int | None = None
+    ) -> SyntheticTable:
         """Return it with another record in place of one row, or with others in place of the rows of its unit.
 
         These stand at `place` among the rows of other units (default: where its first row stood), and are those of unit
@@ -183,7 +185,7 @@ class Made:
         ids = np.insert(np.delete(self.ids, mine), [place] * len(record), of)
         return replace(self, codes=codes, ids=ids)
 
-    def reordered(self, rng: Generator) -> Made:
+    def reordered(self, rng: Generator) -> SyntheticTable:
         """Return the same rows in another order."""
         order = rng.permutation(self.n)
         return replace(self, codes=self.codes[order], ids=self.ids[order])
@@ -269,7 +271,7 @@ ARRAYS = Frame("arrays", n_features=3)
 ARRAYS_3 = Frame("arrays, |y| <= 3", n_features=2, target_bound=3.0)
 
 
-def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixed") -> Made:
+def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixed") -> SyntheticTable:
     """Return `n` rows, or all rows of `n` units.
 
     Parameters
@@ -284,7 +286,7 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
         ids = rng.permutation(np.repeat(ids, rng.integers(1, frame.unit.rows + 1, n)))
         n = len(ids)
     if frame.domain is None:
-        return Made(frame, task, _array_rows(frame, n, rng, short=style in ("first", "last")), ids)
+        return SyntheticTable(frame, task, _array_rows(frame, n, rng, short=style in ("first", "last")), ids)
     domain = frame.domain
     peaked = 0.15 if style == "rare" else 0.8
     columns = [rng.choice(a.size, n, p=rng.dirichlet(np.full(a.size, peaked))) for a in domain]
@@ -299,7 +301,7 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
         codes[:] = possible(domain, (np.array(domain.sizes) - 1) * (style == "last"))
     if style == "one class" and frame.target(task):
         codes[:, domain.index(frame.target(task))] = 1
-    return Made(frame, task, codes, ids)
+    return SyntheticTable(frame, task, codes, ids)
 
 
 def _array_rows(frame: Frame, n: int, rng: Generator, *, short: bool) -> NDArray[np.float64]:
@@ -314,7 +316,7 @@ def _array_rows(frame: Frame, n: int, rng: Generator, *, short: bool) -> NDArray
     return np.column_stack([X, y])
 
 
-def source_findings(made: Made) -> Iterator[Finding]:
+def source_findings(made: SyntheticTable) -> Iterator[Finding]:
     """Yield where a streamed table counts other than its rows do: a row counts once, in one shard and in one batch."""
     if made.frame.source and isinstance(made.table, CountSource):
         if made.table.n_rows != made.n:
@@ -335,7 +337,7 @@ def possible(domain: Domain, row: NDArray[np.integer]) -> NDArray[np.integer]:
     return row
 
 
-def records(made: Made, count: int, rng: Generator) -> list[NDArray[Any]]:
+def records(made: SyntheticTable, count: int, rng: Generator) -> list[NDArray[Any]]:
     """Return records with which to replace one row: extremes, the row with its target flipped, duplicates, any.
 
     For the rows of a unit: each as often as a unit can have it, the next ones once, and then some of each.

@@ -1,4 +1,4 @@
-"""Replays: one table is fitted, then others with its releases forced, and nothing but exact values may differ.
+"""Replays: record the fit of one table, force its releases on other tables, and compare: only exact values may differ.
 
 Of a table, its neighbours (one row taken from it, or replaced by records at the extremes of the domain) and unrelated
 tables: neighbours alone miss a number of rows that is used under add/remove, and choices that one row does not turn.
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.leaks import visible
-from marginalia.audit.made import Frame, Made, of_frame, records
+from marginalia.audit.made import Frame, SyntheticTable, of_frame, records
 from marginalia.audit.subject import Subject
-from marginalia.audit.tape import Played, Step, Tape, play
+from marginalia.audit.tape import Release, ReplayResult, Tape, play
 from marginalia.privacy.mechanisms.hooks import MechanismCall
 from marginalia.privacy.relation import Relation
 
@@ -67,30 +67,27 @@ class Group:
 
     Attributes
     ----------
-    base : Made
-    played : Played
+    base : SyntheticTable
+    recorded : ReplayResult
         The recorded fit.
-    again : Played
+    again : ReplayResult
         The same rows, releases forced, exact values evaluated.
     findings : list of Finding
     pairs : list of Pair
     replays : int
     """
 
-    base: Made
-    played: Played
-    again: Played
+    base: SyntheticTable
+    recorded: ReplayResult
+    again: ReplayResult
     findings: list[Finding] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     replays: int = 0
 
     @property
-    def steps(self) -> list[Step]:
+    def releases(self) -> list[Release]:
         """The recorded releases, with the exact values of the second fit."""
-        exact = self.again.tape.steps
-        return [
-            replace(s, exact=exact[i].exact if i < len(exact) else None) for i, s in enumerate(self.played.tape.steps)
-        ]
+        return self.recorded.with_exact(self.again)
 
 
 def aligned(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -113,6 +110,11 @@ def change(call: MechanismCall, a: Any, b: Any) -> float:
     return float(moved.sum() if call.mechanism == "laplace" else moved.max(initial=0.0))
 
 
+def share(first: Release, second: Release) -> float:
+    """Return the change between two releases with one call as a share of the declared one: at most 1 for neighbours."""
+    return change(first.call, first.exact, second.exact) / allowed(first.call)
+
+
 def allowed(call: MechanismCall) -> float:
     """Return what `change` may be at most: the sensitivity, or for a selection epsilon/2, rounding included."""
     return call.scale / 2 if call.mechanism == "exponential" else call.sensitivity
@@ -132,28 +134,28 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng, seed)
     start = star[0]
 
-    def run(rows: Made, tape: Tape) -> Played:
-        return play(lambda: subject.fit(rows, seed, epsilon, subject.delta), replace_ids(tape, rows))
+    def run(rows: SyntheticTable, tape: Tape) -> ReplayResult:
+        return play(lambda: subject.fit(rows, seed, epsilon, subject.delta), replace(tape, ids=rows.who))
 
     first = run(start, Tape())
     done = Group(start, first, first)
     if first.model is None:
         return done
     ledger = getattr(first.model, "ledger_", None)
-    scoped = outside.size > 0 and bool(getattr(ledger, "scope", ""))
+    has_scope = outside.size > 0 and bool(getattr(ledger, "scope", ""))
     far = "last" if style == "first" else ("first", "last")[int(rng.integers(2))]
-    kept = np.unique(base.ids[outside]) if scoped else outside[:0]
-    others = _unrelated(subject, start, max(1, replays // 3), rng, kept, far)
+    unprotected = np.unique(base.ids[outside]) if has_scope else outside[:0]
+    others = _unrelated(subject, start, max(1, replays // 3), rng, unprotected, far)
     shown = visible(first.model, start)
-    forced = first.tape.steps
+    forced = first.releases
 
-    def replayed(rows: Made, what: str, tape: Tape) -> Played:
+    def replayed(rows: SyntheticTable, what: str, tape: Tape) -> ReplayResult:
         if tape.exact:  # the unit that differs is in every sample, whatever its key
             tape.always = int(np.setdiff1d(rows.ids, np.delete(base.who, base.who == base.ids[at])).max(initial=-1))
-        played = run(rows, tape)
+        result = run(rows, tape)
         done.replays += 1
-        done.findings += _differences(what, first, shown, played, rows)
-        return played
+        done.findings += _differences(what, first, shown, result, rows)
+        return result
 
     done.again = replayed(start, "the same rows again", Tape(forced, exact=True))
     # Mutual neighbours: any two of the star under replace_one; its center and each of it under add/remove.
@@ -165,7 +167,7 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     done.pairs = [
         _pair(subject.relation, a, b)
         for (one, a), (two, b) in pairs
-        if (not center or two is center[0]) and not (a.diverged or b.diverged)
+        if (not center or two is center[0]) and not (a.divergence or b.divergence)
     ]
     done.findings += _too_far(done.pairs)
     if start.as_read:
@@ -177,34 +179,28 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     return done
 
 
-def replace_ids(tape: Tape, rows: Made) -> Tape:
-    """Return the tape, told who the rows are."""
-    tape.ids = rows.who
-    return tape
-
-
 def _neighbours(
-    subject: Subject, base: Made, at: int, count: int, rng: np.random.Generator, seed: int
-) -> tuple[list[Made], list[Made]]:
+    subject: Subject, base: SyntheticTable, at: int, count: int, rng: np.random.Generator, seed: int
+) -> tuple[list[SyntheticTable], list[SyntheticTable]]:
     """Return the table without one row (add/remove only), and tables with other records in its place.
 
     Where that row is of a unit, its new rows stand where they stood, first or last, or anywhere among rows in another
     order; under replace_one every third table has them of a unit with another key.
     """
     center = [base.without(at)] if subject.relation is Relation.ADD_REMOVE else []
-    given = records(base, count - len(center), rng)
+    chosen = records(base, count - len(center), rng)
     if not base.as_read:
-        return center, [base.replaced(at, record) for record in given]
+        return center, [base.replaced(at, record) for record in chosen]
     n = int((base.ids != base.ids[at]).sum())
-    other = None if center else _other_key(subject, base, at, given[-1], seed)
+    other = None if center else _other_key(subject, base, at, chosen[-1], seed)
     star = []
-    for i, record in enumerate(given):
+    for i, record in enumerate(chosen):
         rows = base.replaced(at, record, place=(None, 0, n, 0)[i % 4], of=other if i % 3 == 2 else None)
         star.append(rows.reordered(rng) if i % 4 == 3 else rows)
     return center, star
 
 
-def _other_key(subject: Subject, base: Made, at: int, record: NDArray[Any], seed: int) -> int | None:
+def _other_key(subject: Subject, base: SyntheticTable, at: int, record: NDArray[Any], seed: int) -> int | None:
     """Return the number of a unit that may take the place of another: one that is protected as that one is.
 
     Of a few, that whose key is farthest from the other in the order of keys: most units stand between them.
@@ -212,19 +208,19 @@ def _other_key(subject: Subject, base: Made, at: int, record: NDArray[Any], seed
     protected = subject.unprotected or (lambda rows, seed: np.empty(0, dtype=np.intp))
     outside = np.unique(base.ids[protected(base, seed)])
     place = np.flatnonzero(base.who == base.ids[at])[0]
-    found: tuple[int, int | None] = (-1, None)
+    farthest: tuple[int, int | None] = (-1, None)
     for new in range(int(base.ids.max()) + 1, int(base.ids.max()) + 12):
         rows = base.replaced(at, record, of=new)
         if np.array_equal(np.unique(rows.ids[protected(rows, seed)]), outside):
-            found = max(found, (abs(int(np.flatnonzero(rows.who == new)[0] - place)), new))
-    return found[1]
+            farthest = max(farthest, (abs(int(np.flatnonzero(rows.who == new)[0] - place)), new))
+    return farthest[1]
 
 
 def _unrelated(
-    subject: Subject, base: Made, count: int, rng: np.random.Generator, outside: NDArray[np.int64], far: str
-) -> list[Made]:
+    subject: Subject, base: SyntheticTable, count: int, rng: np.random.Generator, outside: NDArray[np.int64], far: str
+) -> list[SyntheticTable]:
     """Return other rows throughout, apart from those with numbers `outside` the scope of the certificate."""
-    made = []
+    tables = []
     for k in range(count):
         n = len(base.who)
         if subject.relation is Relation.ADD_REMOVE:
@@ -236,18 +232,18 @@ def _unrelated(
         for of in outside:
             record = base.codes[base.ids == of] if base.as_read else base.codes[of]
             other = other.replaced(int(np.flatnonzero(other.ids == of)[0]), record)
-        made.append(other)
-    return made
+        tables.append(other)
+    return tables
 
 
-def _pair(relation: Relation, a: Played, b: Played) -> Pair:
+def _pair(relation: Relation, a: ReplayResult, b: ReplayResult) -> Pair:
     both = [
-        (s.call, *aligned(s.exact, t.exact))
-        for s, t in zip(a.tape.steps, b.tape.steps, strict=False)
-        if s.exact is not None and t.exact is not None
+        (one.call, *aligned(one.exact, two.exact))
+        for one, two in zip(a.releases, b.releases, strict=False)
+        if one.exact is not None and two.exact is not None
     ]
-    steps = [(call, first, second) for call, first, second in both if first.shape == second.shape]
-    return Pair(relation, [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
+    alike = [(call, first, second) for call, first, second in both if first.shape == second.shape]
+    return Pair(relation, [call for call, _, _ in alike], [a for _, a, _ in alike], [b for _, _, b in alike])
 
 
 def _too_far(pairs: Sequence[Pair]) -> Iterator[Finding]:
@@ -276,23 +272,25 @@ def _moved_by_order(pair: Pair) -> Iterator[Finding]:
             yield Finding("sensitivity", f"{call.mechanism} release '{call.label}', order of rows", what)
 
 
-def _differences(what: str, first: Played, shown: dict[str, str], played: Played, rows: Made) -> Iterator[Finding]:
+def _differences(
+    what: str, first: ReplayResult, shown: dict[str, str], result: ReplayResult, rows: SyntheticTable
+) -> Iterator[Finding]:
     """Yield how a replay differs from the recorded fit, apart from exact values."""
-    if played.diverged:
-        yield Finding("asked", what, played.diverged)
+    if result.divergence:
+        yield Finding("asked", what, result.divergence)
         return
-    if played.refused:
-        yield Finding("leak", f"{what}: an error", f"'{played.refused}', although the first table was fitted")
+    if result.error:
+        yield Finding("leak", f"{what}: an error", f"'{result.error}', although the first table was fitted")
         return
-    if len(played.tape.steps) < len(first.tape.steps):
-        got, had = len(played.tape.steps), len(first.tape.steps)
-        yield Finding("asked", what, f"{got} releases are asked for, on the first table {had}")
-    if played.said != first.said:
-        differ = sorted(set(played.said) ^ set(first.said))
+    if len(result.releases) < len(first.releases):
+        now, before = len(result.releases), len(first.releases)
+        yield Finding("asked", what, f"{now} releases are asked for, on the first table {before}")
+    if result.messages != first.messages:
+        differ = sorted(set(result.messages) ^ set(first.messages))
         yield Finding("leak", f"{what}: warnings or printed lines", "; ".join(differ[:2])[:300])
-    now = visible(played.model, rows)
-    differ = [k for k in (*shown, *(k for k in now if k not in shown)) if shown.get(k) != now.get(k)]
+    seen = visible(result.model, rows)
+    differ = [k for k in (*shown, *(k for k in seen if k not in shown)) if shown.get(k) != seen.get(k)]
     for key in differ[:_MOST_SHOWN]:
-        yield Finding("leak", f"{what}: {key}", f"{shown.get(key, 'absent')} became {now.get(key, 'absent')}"[:300])
+        yield Finding("leak", f"{what}: {key}", f"{shown.get(key, 'absent')} became {seen.get(key, 'absent')}"[:300])
     if len(differ) > _MOST_SHOWN:
         yield Finding("leak", f"{what}: {len(differ) - _MOST_SHOWN} more places", ", ".join(differ[_MOST_SHOWN:])[:200])

@@ -1,15 +1,19 @@
-"""Whether randomness is fresh: `random_state=None`, seeds, and streams that are read once."""
+"""Whether randomness is fresh: `random_state=None`, seeds, streams that are read once, and seeds that are not kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.laws import noise_of
-from marginalia.audit.tape import Step, Tape, play, replaced
+from marginalia.audit.leaks import saved_file
+from marginalia.audit.tape import Release, exact_releases, replaced
 from marginalia.errors import InputError
 from marginalia.privacy.randomness import Randomness
 
@@ -23,10 +27,10 @@ def fresh_findings(fit: Callable[[Any], Any]) -> Iterator[Finding]:
         "fits with a seed sequence and with its child": (parent, parent.spawn(1)[0]),
     }
     for what, states in two.items():
-        drawn = [_noise(fit, state) for state in states]
-        if any(len(steps) == 0 for steps in drawn):
+        drawn = [exact_releases(partial(fit, state)) for state in states]
+        if not all(drawn):
             return
-        both = [np.concatenate([np.ravel(v) for v in noise_of(steps).values()] or [np.empty(0)]) for steps in drawn]
+        both = [np.concatenate([np.ravel(v) for v in noise_of(one).values()] or [np.empty(0)]) for one in drawn]
         shared = np.intersect1d(both[0], both[1]).size
         if shared >= 3 or (0 < shared == both[0].size):
             yield Finding("randomness", what, f"{shared} of {both[0].size} noise values are the same to the last bit")
@@ -34,15 +38,8 @@ def fresh_findings(fit: Callable[[Any], Any]) -> Iterator[Finding]:
             yield Finding("randomness", what, "all releases are the same")
 
 
-def _noise(fit: Callable[[Any], Any], state: Any) -> list[Step]:
-    """Return the releases of one fit with their exact values, which a second, forced fit evaluates."""
-    first = play(lambda: fit(state), Tape())
-    again = play(lambda: fit(state), Tape(first.tape.steps, exact=True))
-    return [Step(a.call, b.exact, a.released) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
-
-
-def _all_alike(a: list[Step], b: list[Step]) -> bool:
-    return len(a) == len(b) and all(np.array_equal(s.released, t.released) for s, t in zip(a, b, strict=True))
+def _all_alike(a: list[Release], b: list[Release]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(s.value, t.value) for s, t in zip(a, b, strict=True))
 
 
 def stream_findings(fit: Callable[[int | None], Any]) -> Iterator[Finding]:
@@ -64,9 +61,9 @@ def stream_findings(fit: Callable[[int | None], Any]) -> Iterator[Finding]:
         seeds.append(_state(seed))
         return make(seed)
 
-    def words(seed: Any = None, **given: Any) -> np.random.Philox:
+    def words(seed: Any = None, **options: Any) -> np.random.Philox:
         seeds.append(_state(seed))
-        return philox(seed, **given)
+        return philox(seed, **options)
 
     with (
         replaced(Randomness, "__init__", noted),
@@ -92,6 +89,19 @@ def stream_findings(fit: Callable[[int | None], Any]) -> Iterator[Finding]:
         yield Finding("randomness", "sample()", f"reads the stream '{next(iter(again))[1]}' that the fit has read")
     elif set(read) & {s for s in seeds if isinstance(s, tuple)}:
         yield Finding("randomness", "sample()", "starts a stream from a seed that the fit has used")
+
+
+def seed_findings(fit: Callable[[int], Any]) -> Iterator[Finding]:
+    """Yield whether the saved file holds the seed of the noise, and whether the ledger says that there is one."""
+    seed = 3_919_265_817
+    model = fit(seed)
+    kind = getattr(getattr(model, "ledger_", None), "randomness", "seeded")
+    if kind != "seeded":
+        yield Finding("randomness", "the ledger", f"noise of a seed is said to be '{kind}'")
+    with TemporaryDirectory() as folder:
+        path = saved_file(model, Path(folder) / "model")
+        if path is not None and str(seed).encode() in path.read_bytes():
+            yield Finding("kept", "the saved file", "the seed of the noise: who has it can take the noise off")
 
 
 def _state(state: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from marginalia.audit import made
-from marginalia.audit.made import Frame, Made
+from marginalia.audit.made import Frame, SyntheticTable
 from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
@@ -25,7 +25,7 @@ from marginalia.methods.task import Task
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
-Fit = Callable[[Made, int | None, float, float], Any]  # rows, random_state, epsilon, delta
+Fit = Callable[[SyntheticTable, int | None, float, float], Any]  # rows, random_state, epsilon, delta
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Subject:
     delta: float = 1e-5
     own: Path | None = None
     epsilon: float = 1.0
-    unprotected: Callable[[Made, int], NDArray[np.intp]] | None = None  # rows outside the scope of the ledger
+    unprotected: Callable[[SyntheticTable, int], NDArray[np.intp]] | None = None  # rows outside the scope of the ledger
 
     @property
     def title(self) -> str:
@@ -156,12 +156,12 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
         given["n_public"] = _N_PUBLIC
     quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
 
-    def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+    def fit_made(rows: SyntheticTable, random_state: int | None, epsilon: float, delta: float) -> Any:
         budget = Budget(epsilon, delta, str(relation), random_state, _N_PUBLIC)
         chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
         if arm.variant == _PUBLIC_ROWS:
             public = replace(arm, parameters=tuple({**given, "public": rows.fixed_rows()}.items()))
-            return build(method, public, budget, chosen).fit(*rows.given())
+            return build(method, public, budget, chosen).fit(*rows.fit_arguments())
         if rows.frame.domain is not None:
             return fit(quick, registry, budget, rows.table, chosen)
         return _on_arrays(quick, registry, budget, rows)
@@ -172,7 +172,7 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
     if arm.learner:  # trained on synthetic rows, which are a table
         frames = tuple(f for f in frames if f.domain is not None)
 
-    def queries(rows: Made, seed: int) -> NDArray[np.intp]:
+    def queries(rows: SyntheticTable, seed: int) -> NDArray[np.intp]:
         """Return the rows that the method takes as public; of units, those of the smallest keyed hashes."""
         rng, count = Randomness(seed).generator, method.audit.quick[method.audit.queries]
         if rows.frame.unit is None:
@@ -200,7 +200,7 @@ def _frames(method: Method) -> tuple[Frame, ...]:
     return tuple(getattr(made, name.upper()) for name in method.audit.frames)
 
 
-def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:
+def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: SyntheticTable) -> Any:
     method, parameters = registry[arm.method], dict(arm.parameters)
     cls: Any = method.load(rows.task)
     if rows.task == "linear" and hasattr(cls, "target_bound"):  # DP-SGD clips gradients, not targets
@@ -209,11 +209,11 @@ def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: M
         parameters["inputs"] = "scaled"
     if not arm.source:
         bounded = replace(arm, parameters=tuple(parameters.items()))
-        return build(method, bounded, budget, Task(rows.task, "")).fit(*rows.given())  # type: ignore[arg-type]
+        return build(method, bounded, budget, Task(rows.task, "")).fit(*rows.fit_arguments())  # type: ignore[arg-type]
     source = registry[arm.source]
     unfitted = build(source, source.arms[0], replace(budget, random_state=None))  # the learner's seed counts
     model = cls(marginals=unfitted, n_bins=4, random_state=budget.random_state, **parameters)
-    return model.fit(*rows.given())
+    return model.fit(*rows.fit_arguments())
 
 
 def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
@@ -239,12 +239,12 @@ def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
     task = "" if callable(getattr(cls, "sample", None)) else _task_of(cls)
 
     def of(relation: Relation) -> Fit:
-        def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+        def fit_made(rows: SyntheticTable, random_state: int | None, epsilon: float, delta: float) -> Any:
             offered: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": random_state}
             offered |= {"relation": str(relation), "n_public": _N_PUBLIC, "one_hot": rows.frame.one_hot}
             if rows.frame.domain is None:
                 offered["target_bound"] = rows.frame.target_bound
-            return construct(cls, offered, {}).fit(*rows.given())
+            return construct(cls, offered, {}).fit(*rows.fit_arguments())
 
         return fit_made
 

@@ -1,7 +1,7 @@
-"""Recording one fit, and making another fit release what the first one did.
+"""Recording the releases of one fit, and forcing them on another fit.
 
-Everything that a fit draws comes from its seed, apart from what is forced here: the releases, and which rows are in a
-Poisson sample. So whatever else differs between two fits differs by their rows.
+A fit draws everything from its seed, except the releases and the Poisson samples, which the tape supplies. So two fits
+with one seed and one list of forced releases differ by their rows alone.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.privacy.events import Event
 from marginalia.privacy.ledger import Ledger
@@ -24,11 +24,11 @@ from marginalia.privacy.noise.samplers import BitSource
 
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
-    """Have another function in the place of one of a class or a module, for what the body calls.
+    """Replace a function of a class or a module inside the ``with`` block.
 
     The audit watches code that it does not own, a user's too, and that was not written to be watched.
     """
-    before = vars(owner)[name]  # as it stands there: a class method is not yet bound
+    before = vars(owner)[name]  # not getattr: that would bind a class method
     setattr(owner, name, by)
     try:
         yield
@@ -36,76 +36,76 @@ def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-class Enough(BaseException):
+class StopReplay(BaseException):
     """Ends a fit of which only the first releases are wanted."""
 
 
 class Diverged(BaseException):
-    """A fit asked for another release than the recorded one."""
+    """A fit requested another release than the recorded one."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """One release: what was asked, the exact value where it was evaluated, and what was released."""
+class Release:
+    """One release: the call of the mechanism, the exact value where it was evaluated, and the released value."""
 
     call: MechanismCall
     exact: NDArray[np.int64] | dict[str, int] | None  # of a partition by category
-    released: Any
+    value: Any
 
 
 @dataclass
 class Tape:
-    """Listens to one fit; with `forced`, releases what an earlier one recorded.
+    """Records the releases of one fit. With `forced`, the fit releases these values in place of its own.
 
     Attributes
     ----------
-    forced : sequence of Step, optional
+    forced : sequence of Release, optional
     exact : bool
         Whether exact values are evaluated. Those of a selection are then all evaluated; without, as few as it needs.
     most : int, optional
-        Ends the fit (`Enough`) after so many releases.
+        Ends the fit (`StopReplay`) after this many releases.
     ids : ndarray of int, optional
         Who each row is. With it, Poisson samples take rows by who they are and not by where they stand.
     secret : int
         Seed of these samples.
-    always : int, optional
-        A row that is in every sample.
+    always : int or array of int, optional
+        Rows that are in every sample: by `ids`, or by their places.
     """
 
-    forced: Sequence[Step] | None = None
+    forced: Sequence[Release] | None = None
     exact: bool = False
     most: int | None = None
     ids: NDArray[np.int64] | None = None
     secret: int = 0
-    always: int | None = None
-    steps: list[Step] = field(default_factory=list)
+    always: ArrayLike | None = None
+    releases: list[Release] = field(default_factory=list)
     samples: list[tuple[int, float]] = field(default_factory=list)  # rows and rate of each Poisson sample
     runs: list[int] = field(default_factory=list)  # geometric draws
-    booked: int = 0  # events
-    unpaid: bool = False  # whether a release came before anything was booked
+    charges: int = 0  # events
+    uncharged: bool = False  # whether a release came before anything was charged
 
     def __call__(self, call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
         """Record one release (a hook of `hooks.intercepting`)."""
-        at = len(self.steps)
-        self.unpaid |= not self.booked
+        number = len(self.releases)
+        self.uncharged |= not self.charges
         if self.forced is None:
             value = draw()
         else:
-            if at >= len(self.forced):
-                raise Diverged(f"asks for release {at + 1} ({_short(call)}), which the first table did not")
-            if call != self.forced[at].call:
-                raise Diverged(f"release {at + 1} is {_short(call)}; on the first table {_short(self.forced[at].call)}")
-            value = self.forced[at].released
+            if number >= len(self.forced):
+                raise Diverged(f"asks for release {number + 1} ({_short(call)}), which the first table did not")
+            if call != (recorded := self.forced[number].call):
+                raise Diverged(f"release {number + 1} is {_short(call)}; on the first table {_short(recorded)}")
+            value = self.forced[number].value
             if not self.exact or call.mechanism == "objective":
                 draw()  # for what drawing leaves behind
         evaluated: Any = None
         if self.exact and call.mechanism != "objective":
-            found = exact()
-            evaluated = dict(found) if call.mechanism == "partition" else np.array(found, dtype=np.int64)
+            content = exact()
+            evaluated = dict(content) if call.mechanism == "partition" else np.array(content, dtype=np.int64)
         value = np.array(value) if isinstance(value, np.ndarray) else value
-        self.steps.append(Step(call, evaluated, value))
-        if self.most is not None and len(self.steps) >= self.most:
-            raise Enough
+        self.releases.append(Release(call, evaluated, value))
+        if self.most is not None and len(self.releases) >= self.most:
+            raise StopReplay
         return np.array(value) if isinstance(value, np.ndarray) else value
 
     def coins(self, n: int, rate: float) -> NDArray[np.intp]:
@@ -114,46 +114,63 @@ class Tape:
         self.samples.append((n, float(rate)))
         known = self.ids is not None and len(self.ids) == n
         ids = self.ids if known and self.ids is not None else np.arange(n)
-        taken = rng.random(int(ids.max(initial=0)) + 1)[ids] < rate
+        sampled = rng.random(int(ids.max(initial=0)) + 1)[ids] < rate
         if self.always is not None:
-            taken |= ids == self.always
-        return np.flatnonzero(taken)
+            sampled |= np.isin(ids, self.always)
+        return np.flatnonzero(sampled)
 
     @contextlib.contextmanager
     def playing(self) -> Iterator[None]:
-        """Listen to all releases and Poisson samples inside the ``with`` block."""
-        geometric = BitSource.geometric
+        """Intercept all releases, Poisson samples, geometric draws and charges inside the ``with`` block."""
+        geometric, append = BitSource.geometric, Ledger.append
 
-        def counted(source: BitSource, r: float) -> int:
+        def counted_geometric(source: BitSource, r: float) -> int:
             self.runs.append(geometric(source, r))
             return self.runs[-1]
 
-        coins = replaced(BitSource, "coins", lambda source, n, rate: self.coins(n, rate))
-        append = Ledger.append
-
-        def booked(ledger: Ledger, event: Event, randomness: str = "") -> None:
+        def counted_append(ledger: Ledger, event: Event, randomness: str = "") -> None:
             append(ledger, event, randomness)
-            self.booked += 1
+            self.charges += 1
 
-        geometrics, events = replaced(BitSource, "geometric", counted), replaced(Ledger, "append", booked)
-        with intercepting(self), coins, geometrics, events:
+        with (
+            intercepting(self),
+            replaced(BitSource, "coins", lambda source, n, rate: self.coins(n, rate)),
+            replaced(BitSource, "geometric", counted_geometric),
+            replaced(Ledger, "append", counted_append),
+        ):
             yield
 
 
 @dataclass
-class Played:
-    """How one fit went."""
+class ReplayResult:
+    """The outcome of one fit under a tape."""
 
     tape: Tape
-    model: Any = None  # None if it failed, or was ended
-    refused: str = ""  # type and message of what it raised
-    diverged: str = ""
-    said: tuple[str, ...] = ()  # warnings and printed lines
+    model: Any = None  # None if the fit failed, or was ended
+    error: str = ""  # type and message of the exception
+    divergence: str = ""
+    messages: tuple[str, ...] = ()  # warnings and printed lines
+
+    @property
+    def releases(self) -> list[Release]:
+        """The releases of the fit."""
+        return self.tape.releases
+
+    @property
+    def failure(self) -> str:
+        """Why there is no model; empty if there is one, or the fit was ended."""
+        return self.error or self.divergence
+
+    def with_exact(self, forced: ReplayResult) -> list[Release]:
+        """Return the releases with the exact values of a second fit, on which they were forced."""
+        exact = [release.exact for release in forced.releases]
+        exact += [None] * (len(self.releases) - len(exact))
+        return [replace(one, exact=value) for one, value in zip(self.releases, exact, strict=True)]
 
 
-def play(fit: Callable[[], Any], tape: Tape) -> Played:
-    """Fit under a tape and return what came of it."""
-    played = Played(tape)
+def play(fit: Callable[[], Any], tape: Tape) -> ReplayResult:
+    """Fit under a tape and return the outcome."""
+    result = ReplayResult(tape)
     printed = io.StringIO()
     with (
         warnings.catch_warnings(record=True) as caught,
@@ -163,15 +180,21 @@ def play(fit: Callable[[], Any], tape: Tape) -> Played:
     ):
         warnings.simplefilter("always")
         try:
-            played.model = fit()
-        except Enough:
+            result.model = fit()
+        except StopReplay:
             pass
         except Diverged as error:
-            played.diverged = str(error)
+            result.divergence = str(error)
         except Exception as error:  # also of a user's own class
-            played.refused = f"{type(error).__name__}: {error}"
-    played.said = (*(f"{w.category.__name__}: {w.message}" for w in caught), *printed.getvalue().splitlines())
-    return played
+            result.error = f"{type(error).__name__}: {error}"
+    result.messages = (*(f"{w.category.__name__}: {w.message}" for w in caught), *printed.getvalue().splitlines())
+    return result
+
+
+def exact_releases(fit: Callable[[], Any], ids: NDArray[np.int64] | None = None) -> list[Release]:
+    """Return the releases of one fit with their exact values, which a second, forced fit evaluates."""
+    recorded = play(fit, Tape(ids=ids))
+    return recorded.with_exact(play(fit, Tape(recorded.releases, exact=True, ids=ids)))
 
 
 def _short(call: MechanismCall) -> str:
