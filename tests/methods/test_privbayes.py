@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from replays import assert_moves, change, record, replay
+from replays import assert_moves, record, replay
 
+from marginalia.audit.replay import share
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -109,7 +110,7 @@ def test_selections_are_charged_for_a_record_apart_from_all_others():
     one, two = replay(fit(codes), first), replay(fit(codes[:-1]), first)
     assert_moves(one, two)
     pairs = zip(one.releases, two.releases, strict=True)
-    assert max(change(*pair) for pair in pairs if pair[0].call.mechanism == "exponential") > 0.9
+    assert max(share(*pair) for pair in pairs if pair[0].call.mechanism == "exponential") > 0.9
 
 
 @pytest.mark.parametrize("relation", list(Relation))

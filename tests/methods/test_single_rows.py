@@ -6,7 +6,7 @@ threads. Where a row counts or not by such a product, a row that comes or goes c
 
 import numpy as np
 import pytest
-import replays
+from replays import record, replay
 from test_contract import PRIVATE, fitted, table
 from threadpoolctl import threadpool_limits
 
@@ -100,12 +100,13 @@ BY_ROW = [case for case in PRIVATE if getattr(case, "values", case)[0].id != "pa
 
 
 @pytest.mark.parametrize(("method", "arm", "task"), BY_ROW)
-def test_exact_statistics_do_not_depend_on_the_order_of_the_rows(method, arm, task, monkeypatch):
-    monkeypatch.setattr(replays, "LAST", 0)  # every row is in every batch
-    rows = table(method, 90)
+def test_exact_statistics_do_not_depend_on_the_order_of_the_rows(method, arm, task):
+    rows, every = table(method, 90), range(90)
     order = np.random.default_rng(0).permutation(90)
-    first = replays.record(lambda: fitted(method, arm, task, rows))
-    one, two = (replays.replay(lambda rows=rows: fitted(method, arm, task, rows), first)
-                for rows in (rows, rows.take(order)))  # fmt: skip
+    first = record(lambda: fitted(method, arm, task, rows), always=every)
+    one, two = (
+        replay(lambda rows=rows: fitted(method, arm, task, rows), first, always=every)
+        for rows in (rows, rows.take(order))
+    )
     for a, b in zip(one.releases, two.releases, strict=True):
         np.testing.assert_array_equal(a.exact, b.exact)

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from replays import assert_booked, assert_moves, assert_same, record, replay
+from replays import assert_booked, assert_moves, assert_same, record, replay, seen
 from sklearn.exceptions import NotFittedError
 
 from marginalia.data.domain import Attribute, Domain
@@ -162,13 +162,9 @@ def test_no_file_holds_the_seed(seed, tmp_path):
         assert "987654321" not in header
         assert "random_state" not in json.dumps(json.loads(header)["params"])
         assert Independent.load(tmp_path / "model.npz").random_state is None
-    assert all(way.startswith(".random_state") for way, value in _leaves(model) if "987654321" in value)
-
-
-def _leaves(model):
-    from replays import seen
-
-    return seen(model).items()
+    places = [place for place, content in seen(model).items() if "987654321" in content]
+    assert places
+    assert all(place.startswith("attribute random_state") for place in places)
 
 
 @pytest.mark.parametrize("source", ["documented", "declared", "inferred"])
