@@ -30,6 +30,14 @@ def check_constructor(cls: type, where: str, parameters: Iterable[str] = ()) -> 
     ------
     InputError
         Another parameter has no default.
+
+    Examples
+    --------
+    >>> class Mine:
+    ...     def __init__(self, rounds, *, epsilon=1.0): ...
+    >>> check_constructor(Mine, "mine.py")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: mine.py: class Mine needs a value for the parameter 'rounds'; give it a default ...
     """
     for name, parameter in inspect.signature(cls).parameters.items():
         optional = parameter.default is not parameter.empty or parameter.kind in (

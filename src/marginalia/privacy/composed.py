@@ -49,6 +49,13 @@ class ComposedGuarantee:
         Why there is no guarantee; empty if there is one.
     unit : str
         Column of the privacy unit; empty if each row is a unit.
+
+    Examples
+    --------
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
+    >>> both = compose_certificates([Certificate(ledger.summary())] * 2)
+    >>> both.epsilon, both.problems  # nothing was released
+    (0.0, ())
     """
 
     relation: Relation

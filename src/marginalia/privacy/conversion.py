@@ -23,6 +23,9 @@ def common_relation(relations: Sequence[Relation]) -> Relation:
 
     An add/remove guarantee implies one under replace-one, because one row leaves and another row comes. A replace-one
     guarantee implies nothing for tables of another size.
+
+    >>> str(common_relation([Relation.ADD_REMOVE, Relation.REPLACE_ONE]))
+    'replace_one'
     """
     return Relation.REPLACE_ONE if Relation.REPLACE_ONE in relations else Relation.ADD_REMOVE
 

@@ -392,6 +392,18 @@ class ReleaseRecorder:
         Name of the release in the budget file.
     n_recorded : int
         Number of events so far.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from marginalia.privacy.events import GaussianEvent
+    >>> with TemporaryDirectory() as folder:
+    ...     odometer = PrivacyOdometer.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    ...     recorder = ReleaseRecorder(odometer, "ages")
+    ...     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, booking=recorder)
+    ...     ledger.append(GaussianEvent(1.0, 4.0), "system")
+    ...     recorder.n_recorded, odometer.releases()
+    (1, [('ages', 1)])
     """
 
     def __init__(self, odometer: PrivacyOdometer, release: str) -> None:
@@ -418,6 +430,9 @@ def current_recorder() -> ReleaseRecorder | None:
     """Return the recorder of the `charging` block around this call, or None; a new ledger takes it as ``booking``.
 
     It is a context variable: a thread never records its events in the budget file of another thread.
+
+    >>> current_recorder() is None
+    True
     """
     return _recorder.get()
 

@@ -64,6 +64,14 @@ def check_release(cls: type) -> None:
     Raises
     ------
     InputError
+
+    Examples
+    --------
+    >>> class Mine:
+    ...     def _release(self, rows, ledger, randomness): ...
+    >>> check_release(Mine)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: Mine._release takes `ledger, randomness`; since 3.0 it takes `session`: see docs/...
     """
     code = getattr(vars(cls).get("_release"), "__code__", None)
     if code is not None and "randomness" in code.co_varnames[: code.co_argcount]:

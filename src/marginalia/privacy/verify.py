@@ -37,6 +37,15 @@ class Verdict:
         The epsilon by the second accountant; infinite if it does not cover the events, NaN if it was not run.
     problems : tuple of str
         Why the certificate is not confirmed; empty if it is.
+
+    Examples
+    --------
+    >>> from marginalia.privacy.events import GaussianEvent
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> ledger.append(GaussianEvent(1.0, 4.0, arithmetic="exact"), "system")
+    >>> verdict = verify(Certificate(ledger.summary()))
+    >>> verdict.confirmed, round(verdict.recomputed, 3), round(verdict.recomputed_by_second, 3)
+    (True, 0.926, 0.926)
     """
 
     requested: float | None

@@ -173,7 +173,11 @@ def gaussians(
 def with_gaussian_noise(
     value: Value, sensitivity: float, sigma: float, randomness: Randomness, *, quantum: float, label: str
 ) -> Array:
-    """Return value·quantum + N(0, sigma² I), for a release that was charged before."""
+    """Return value·quantum + N(0, sigma² I), for a release that was charged before.
+
+    >>> with_gaussian_noise([3, 5], 1.0, 2.0, Randomness(0), quantum=1.0, label="counts").shape
+    (2,)
+    """
     exact = _evaluated(value, label)
     lattice = Lattice.of(
         checks.positive("sigma", sigma), quantum=quantum, sensitivity=sensitivity, norm=math.sqrt(exact.size)

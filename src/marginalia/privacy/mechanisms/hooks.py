@@ -60,6 +60,10 @@ def intercepting(hook: Hook) -> Iterator[None]:
     """Call ``hook(call, exact, draw)`` for each release inside the ``with`` block and release what it returns.
 
     A release in which `hook` puts a value of its own has no privacy: this is for audits, on made-up tables.
+
+    >>> with intercepting(lambda call, exact, draw: 7):
+    ...     release(MechanismCall("laplace", "", 1.0, 1.0, 1.0, ()), lambda: 3, lambda: 3.2)
+    7
     """
     token = _hook.set(hook)
     try:
