@@ -87,7 +87,7 @@ def density(
         Whether the values are whole numbers (of days, of cents).
     mu : float
         All releases together are mu-GDP.
-    ledger, randomness, label
+    session, label
         As in `additive.gaussian`.
     bounds : tuple of float, optional
         Public bounds: no round is spent on finding them.
