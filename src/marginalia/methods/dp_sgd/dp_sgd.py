@@ -130,8 +130,8 @@ class _DPSGD(PublicNumber):
         if self.backend == "opacus":
             if rows.by_unit is not None:
                 raise InputError("backend='opacus' samples rows, not units of rows; take backend='closed_form'")
-            drawn = session.ledger, session.randomness
-            return descend_by_opacus(X, rows.y, self.task, run, batches, *drawn)
+            ledger, randomness = session.ledger, session.randomness
+            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger, randomness)
         (w,) = descend(X, rows.y, self.task, [run], batches, session=session, by_unit=rows.by_unit).T
         return np.ascontiguousarray(w)
 
