@@ -134,7 +134,7 @@ def bought(raw: Raw, run: Run) -> tuple[Table, float, float]:
         session=Session(ledger, Randomness(run.seed, "bins")),
         preprocessing_share=run.share,
     )
-    return table, *ledger.left()
+    return table, *ledger.remaining_budget()
 
 
 def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
@@ -171,7 +171,7 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
         attributes.append(binned(raw, name, leaves))
     together = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA, planned=True)
     together.append(GaussianEvent(1.0, 1 / (math.sqrt(run.share) * gdp_mu(run.epsilon, DELTA))))
-    return Table.from_frame(raw.train, Domain(attributes)), *together.left()
+    return Table.from_frame(raw.train, Domain(attributes)), *together.remaining_budget()
 
 
 def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:

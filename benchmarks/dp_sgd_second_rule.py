@@ -78,7 +78,9 @@ class BySecondRule(DPSGDClassifier):
     def _release(self, rows: Rows, session: Session) -> Any:
         assert isinstance(rows, TableRows)
         X = self._design(rows)
-        noise = poisson_gaussian_noise_multiplier(*session.ledger.left(), RATE, STEPS, session.ledger.relation)
+        noise = poisson_gaussian_noise_multiplier(
+            *session.ledger.remaining_budget(), RATE, STEPS, session.ledger.relation
+        )
         run = run_by_second_rule(*X.shape, self._length(rows), noise, *chosen())
         batches = Batches(RATE, RATE * len(X))
         return descend(X, rows.y, "logistic", [run], batches, session=session)[:, 0]

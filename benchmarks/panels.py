@@ -105,7 +105,7 @@ def run(path: Path) -> Iterator[list[Result]]:
                 else:
                     model = fit_learner(method, rows, target, budget)
                     metric, error = scored(model, test, target)
-                used, spent = model.ledger_.neighbours.k, model.ledger_.epsilon(DELTA)
+                used, spent = model.ledger_.neighbours.contributions, model.ledger_.epsilon(DELTA)
                 without = without_noise("rows" if k == "rows" else str(used))
                 n = int(without["rows"])
                 yield [Result(panel, method, k, used, epsilon, seed, n, metric, error, without[method], spent, version)]

@@ -30,7 +30,7 @@ class NaiveBayes(LinearClassifier, PrivateLearner):
     def _release(self, rows, session):
         features, target = rows.encoder.features, rows.encoder.target
         sensitivity = math.nextafter(math.sqrt(len(features) * session.ledger.relation.units), math.inf)
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity)
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=sensitivity)
 
         def counts():  # shape (levels of all features, 2); rows are read inside the mechanism
             return np.concatenate([rows.table.counts([name, target]) for name in features])

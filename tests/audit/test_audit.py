@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.audit import laws, made
+from marginalia.audit import laws, tables
 from marginalia.audit.audit import QUICK, audit
 from marginalia.audit.command import audits, record
 from marginalia.audit.loss import transcript_epsilon
@@ -23,7 +23,7 @@ from marginalia.sweep.version import version_of
 _spec = importlib.util.spec_from_file_location("audit_toys", Path(__file__).with_name("toys.py"))
 toys = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(toys)
-FRAMES = (made.MIXED, made.MANY)
+FRAMES = (tables.MIXED, tables.MANY)
 
 PLANTED = {
     "ExactCounts": "leak",

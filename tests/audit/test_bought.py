@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.audit import made
 from marginalia.audit.audit import audit
 from marginalia.audit.subject import subjects
+from marginalia.audit.tables import BOUGHT
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
 from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.mechanisms.partition import threshold
@@ -22,7 +22,7 @@ EPSILON = 20.0  # so that something is bought from a hundred rows
 
 def audited(name, relation="add_remove", tables=4):
     subject = next(s for s in subjects(name) if s.relation == relation and s.calibration == "tight")
-    return audit(replace(subject, frames=(made.BOUGHT,), epsilon=EPSILON), tables)
+    return audit(replace(subject, frames=(BOUGHT,), epsilon=EPSILON), tables)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_nothing_is_found_in_fits_that_buy(name, relation):
 
 
 def booked(sigma, failure, ledger, label):
-    noise = GaussianEvent(ledger.neighbours.marginal_l2, sigma, label, arithmetic="exact")
+    noise = GaussianEvent(ledger.neighbours.marginal_sensitivity_l2, sigma, label, arithmetic="exact")
     return CompositionEvent((noise, FailureEvent(failure, label, arithmetic="exact")), label=label)
 
 
@@ -51,7 +51,7 @@ def without_noise(session, counts, *, sigma, failure, label):
     """A threshold on exact counts."""
     session.charge(booked(sigma, failure, session.ledger, label))
     least, exact = threshold(sigma, failure), dict(sorted(counts().items()))
-    asked = MechanismCall("partition", label, session.neighbours.marginal_l2, sigma, 1.0, (), least)
+    asked = MechanismCall("partition", label, session.neighbours.marginal_sensitivity_l2, sigma, 1.0, (), least)
     return release(asked, lambda: exact, lambda: {c: float(n) for c, n in exact.items() if n >= least})
 
 
@@ -64,7 +64,7 @@ def low(session, counts, *, sigma, failure, label):
     """A threshold that one record alone reaches more often than is booked."""
     session.charge(booked(sigma, failure, session.ledger, label))
     least, exact = 1 + sigma, dict(sorted(counts().items()))
-    asked = MechanismCall("partition", label, session.neighbours.marginal_l2, sigma, 1.0, (), least)
+    asked = MechanismCall("partition", label, session.neighbours.marginal_sensitivity_l2, sigma, 1.0, (), least)
     noisy = {c: n + sigma * float(session.randomness.generator.standard_normal()) for c, n in exact.items()}
     return release(asked, lambda: exact, lambda: {c: n for c, n in noisy.items() if n >= least})
 

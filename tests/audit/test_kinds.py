@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from marginalia.audit import made
+from marginalia.audit import tables
 from marginalia.audit.audit import audit
 from marginalia.audit.subject import subjects
 
 KINDS = {
-    "a score beyond its sensitivity": ("privbayes", "add_remove", made.MANY),
-    "candidates by occupied cells": ("privbayes", "replace_one", made.MIXED),
-    "edges by occupied cells": ("mst", "add_remove", made.MIXED),
-    "errors of occupied pairs": ("swift", "add_remove", made.MIXED),
-    "rows of zeros": ("ssp", "replace_one", made.ARRAYS),
+    "a score beyond its sensitivity": ("privbayes", "add_remove", tables.MANY),
+    "candidates by occupied cells": ("privbayes", "replace_one", tables.MIXED),
+    "edges by occupied cells": ("mst", "add_remove", tables.MIXED),
+    "errors of occupied pairs": ("swift", "add_remove", tables.MIXED),
+    "rows of zeros": ("ssp", "replace_one", tables.ARRAYS),
 }
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.audit.made import PATIENTS, SyntheticTable, of_frame, records
 from marginalia.audit.replay import TOLERANCE, share
 from marginalia.audit.subject import subjects
+from marginalia.audit.tables import PATIENTS, SyntheticTable, of_frame, records
 from marginalia.audit.tape import Tape, play
 from marginalia.data.units import BoughtUnit
 from marginalia.methods.registry import EVERY

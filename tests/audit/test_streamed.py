@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from marginalia.audit import made
+from marginalia.audit import tables
 from marginalia.audit.audit import audit
-from marginalia.audit.made import COUNTED, STREAMED, of_frame, source_findings
 from marginalia.audit.subject import subjects
+from marginalia.audit.tables import COUNTED, STREAMED, of_frame, source_findings
 from marginalia.data.sources.arrow import BATCH
 
 
@@ -24,9 +24,9 @@ def test_a_row_counts_once_in_whatever_batch_or_shard(frame, n):
 @pytest.mark.parametrize("frame", [STREAMED, COUNTED], ids=lambda frame: frame.source)
 def test_a_row_that_counts_twice_is_found(monkeypatch, frame):
     rows = of_frame(frame, "", 40, np.random.default_rng(0))
-    twice = made.SyntheticTable.table.func(rows)
+    twice = tables.SyntheticTable.table.func(rows)
     counts = twice.counts
-    monkeypatch.setattr(made.SyntheticTable, "table", twice)
+    monkeypatch.setattr(tables.SyntheticTable, "table", twice)
     monkeypatch.setattr(
         twice, "counts", lambda q: counts(q) + (np.arange(counts(q).size) == 0).reshape(counts(q).shape)
     )

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from marginalia.audit.audit import audit
-from marginalia.audit.made import MIXED, PATIENTS, of_frame, records
 from marginalia.audit.replay import _neighbours
 from marginalia.audit.subject import subjects
+from marginalia.audit.tables import MIXED, PATIENTS, of_frame, records
 from marginalia.methods import pate
 
 

@@ -38,7 +38,7 @@ class Sound(Synthesizer):
         return gaussian_sigma(0.8 * self.epsilon, 0.5 * self.delta, sensitivity=self._far(ledger), releases=releases)
 
     def _far(self, ledger):
-        return ledger.neighbours.marginal_l2
+        return ledger.neighbours.marginal_sensitivity_l2
 
     def _measure(self, table, a, session):
         sigma = self._sigma(table, session.ledger)

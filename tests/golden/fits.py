@@ -29,11 +29,11 @@ def groups() -> list[str]:
 
 def values(group: str) -> dict[str, str]:
     """Return the digests of the fits of a method, or of all slow fits."""
-    from marginalia.audit import made
+    from marginalia.audit import tables
 
     found = {}
     for subject, frame in _chosen(group):
-        rows = made.of_frame(frame, subject.task, subject.sizes[-1], np.random.default_rng(SEED_OF_ROWS))
+        rows = tables.of_frame(frame, subject.task, subject.sizes[-1], np.random.default_rng(SEED_OF_ROWS))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -64,7 +64,7 @@ def subjects_of(name: str) -> Iterator[Any]:
 
 def _without_privacy(name: str) -> Iterator[Any]:
     """Yield the fits of a method's arms that have no privacy budget."""
-    from marginalia.audit import made
+    from marginalia.audit import tables
     from marginalia.audit.subject import Subject
     from marginalia.methods.fit import Budget, fit
     from marginalia.methods.registry import EVERY
@@ -78,7 +78,7 @@ def _without_privacy(name: str) -> Iterator[Any]:
                 learnt = Task(task, rows.frame.target(task), (), rows.frame.one_hot)
                 return fit(arm, EVERY, Budget(math.inf, 0.0, "add_remove", seed), rows.table, learnt)
 
-            yield Subject(name, task, Relation.ADD_REMOVE, "none", arm.variant, (made.MIXED, made.MANY), fit_rows)
+            yield Subject(name, task, Relation.ADD_REMOVE, "none", arm.variant, (tables.MIXED, tables.MANY), fit_rows)
 
 
 def outputs(model: Any, rows: Any) -> Iterator[bytes]:

@@ -45,7 +45,7 @@ def _answer(path: Path) -> str:
         with tempfile.TemporaryDirectory() as folder:  # to open a budget file takes a lock on it
             book = PrivacyOdometer(shutil.copy(path, folder))
             try:
-                left = "left {:.9g} {:.9g}".format(*book.left())
+                left = "left {:.9g} {:.9g}".format(*book.remaining_budget())
             except PrivacyError as error:
                 left = str(error)
             return f"{left} after {book.releases()}"
@@ -71,7 +71,7 @@ def groups() -> list[str]:
 
 def written(group: str) -> dict[str, str]:
     """Return digests of the model and the certificate of a method's first fit for each task, without the version."""
-    from marginalia.audit import made
+    from marginalia.audit import tables
     from marginalia.methods.models import save_model
     from marginalia.privacy.certificate import Certificate
 
@@ -81,7 +81,7 @@ def written(group: str) -> dict[str, str]:
         kind = subject.task or "rows"
         if frame is None or kind in found:
             continue
-        rows = made.of_frame(frame, subject.task, subject.sizes[-1], np.random.default_rng(SEED_OF_ROWS))
+        rows = tables.of_frame(frame, subject.task, subject.sizes[-1], np.random.default_rng(SEED_OF_ROWS))
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             warnings.simplefilter("ignore")
             model = subject.fit(rows, SEED_OF_FIT, subject.epsilon, subject.delta)

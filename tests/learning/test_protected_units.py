@@ -372,14 +372,14 @@ def test_margins_are_chosen_by_errors_that_move_by_k():
     gradients, errors = ledger.events[0].event.events
     assert gradients.events[0].sensitivity == 2 * K
     assert errors.sensitivity == K
-    mu = math.fsum(e.sensitivity**2 / e.sigma**2 * c for e, c in events.leaves((ledger.events[0].event,)))
+    mu = math.fsum(e.sensitivity**2 / e.sigma**2 * c for e, c in events.flattened((ledger.events[0].event,)))
     assert mu == pytest.approx(1.0)
 
 
 def test_gradients_of_the_margin_move_by_k_rows():
     ledger = fitted("adaptive_margin", Relation.REPLACE_ONE, TABLE).ledger_
     candidates = len(fitted("adaptive_margin", Relation.REPLACE_ONE, TABLE).gammas_)
-    gradient, steps = next((e, n) for e, n in events.leaves(ledger.events) if e.label == "hinge gradients")
+    gradient, steps = next((e, n) for e, n in events.flattened(ledger.events) if e.label == "hinge gradients")
     assert gradient.sensitivity == pytest.approx(2 * K * math.sqrt(candidates))
     assert steps == 3
 

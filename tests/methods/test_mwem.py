@@ -35,7 +35,7 @@ def test_every_round_costs_the_same_and_all_is_spent(relation, epsilon, delta):
     chosen = [e for e in model.ledger_.events if isinstance(e, ExponentialEvent)]
     adds = relation == "add_remove"
     assert (len(gaussian), len(chosen)) == (5 + adds, 5)
-    assert {e.sensitivity for e in chosen} == {Neighbours(relation).marginal_l1}
+    assert {e.sensitivity for e in chosen} == {Neighbours(relation).marginal_sensitivity_l1}
     squares = [(e.sensitivity / e.sigma) ** 2 for e in gaussian]
     assert squares[-5:] == [pytest.approx(squares[-1])] * 5
     # A tenth of a round's zCDP is its selection's: e²/8 = 1/10, squares/2 = 9/10.

@@ -75,7 +75,7 @@ def test_the_minimiser_is_exact(table, calibration):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_the_output_noise_pays_for_the_gap_to_the_exact_minimiser(table, relation, calibration):
-    """Gradient, rounded tilt and rounded coefficients: it left no room for the last two."""
+    """Gradient, rounded linear term and rounded coefficients: it left no room for the last two."""
     model = ObjectivePerturbationClassifier(relation=relation, calibration=calibration, random_state=0)
     first = record(lambda: model.fit(table, "rich"))
     event, output = first.model.ledger_.events

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import marginalia
-from marginalia.audit import made
+from marginalia.audit import tables
 from marginalia.errors import InputError
 from marginalia.methods import record
 from marginalia.methods.record import Arm, class_from_file, try_import
@@ -57,9 +57,9 @@ def test_records_say_what_tables_need():
         if entry.in_sweeps and not entry.about:
             said.append(f"{name}: `about` is empty: one line for `marginalia methods list` and docs/methods.md")
         said += [
-            f"{name}: audit frame '{f}' is not in audit.made"
+            f"{name}: audit frame '{f}' is not in audit.tables"
             for f in entry.audit.frames
-            if not hasattr(made, f.upper())
+            if not hasattr(tables, f.upper())
         ]
         if entry.audit.queries not in {"", *entry.audit.quick}:
             said.append(f"{name}: `audit.queries` needs its number among `audit.quick`")

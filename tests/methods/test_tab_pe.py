@@ -70,7 +70,7 @@ def test_every_histogram_costs_the_same_and_all_is_spent(relation, target):
     )
     events = model.ledger_.events
     assert len(events) == 6 + (target is not None or relation == "add_remove")
-    assert {e.sensitivity for e in events} == {Neighbours(relation).marginal_l2}
+    assert {e.sensitivity for e in events} == {Neighbours(relation).marginal_sensitivity_l2}
     assert sum((e.sensitivity / e.sigma) ** 2 for e in events) == pytest.approx(gdp_mu(1.0, 1e-5) ** 2)
     assert model.ledger_.certified
 

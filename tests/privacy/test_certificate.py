@@ -35,7 +35,7 @@ from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.certificate_page import certificate_page
 from marginalia.privacy.costs import composed_epsilon
-from marginalia.privacy.events import Event, leaves
+from marginalia.privacy.events import Event, flattened
 from marginalia.privacy.recompute import _doubled, _objective_profile, _selection, recomputed_epsilon
 from marginalia.privacy.verify import verify
 from marginalia.synthesis import AIM, Independent
@@ -434,5 +434,5 @@ def test_the_second_accountant_takes_nothing_but_kinds_of_events_from_the_first(
 def test_both_accountants_flatten_compositions_alike():
     inner = CompositionEvent((GaussianEvent(1.0, 9.0), CompositionEvent((LaplaceEvent(1.0, 8.0),), 3)), 2)
     events = (inner, ExponentialEvent(0.1), CompositionEvent((), 5), CompositionEvent((inner, inner), 7))
-    assert recompute._flattened(events) == leaves(events)
+    assert recompute._flattened(events) == flattened(events)
     assert [count for _, count in recompute._flattened((inner,))] == [2, 6]

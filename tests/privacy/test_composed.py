@@ -23,7 +23,7 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
-    leaves,
+    flattened,
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
@@ -54,7 +54,7 @@ def unseeded(certificate):
 def oracle(certificates, selections):
     """Compose by dp-accounting: a selection of range e as e-DP (an upper bound), or left out (a lower one)."""
     width, mu, total = 1e-4, 0.0, None
-    for event, n in leaves(tuple(e for c in certificates for e in c.ledger.events)):
+    for event, n in flattened(tuple(e for c in certificates for e in c.ledger.events)):
         match event:
             case GaussianEvent(sensitivity=moved, sigma=sigma):
                 mu += n * (moved / sigma) ** 2

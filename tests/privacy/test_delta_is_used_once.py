@@ -36,7 +36,7 @@ def test_equal_failures_come_off_what_is_left():
     ledger = Ledger(ADD, epsilon=1.0, delta=1e-5, planned=True)
     for _ in range(2):
         ledger.append(FailureEvent(4e-6))
-    assert ledger.left() == (1.0, pytest.approx(2e-6))
+    assert ledger.remaining_budget() == (1.0, pytest.approx(2e-6))
 
 
 def test_two_groups_share_delta():
@@ -53,7 +53,7 @@ def test_what_is_left_beside_a_sampled_run_has_the_rest_of_delta():
     run = PoissonGaussianEvent(0.05, 4.0, 50)
     ledger = Ledger(ADD, epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(run)
-    epsilon, delta = ledger.left()
+    epsilon, delta = ledger.remaining_budget()
     cost = {(1 - share) * 1e-5: composed_epsilon((run,), ADD, share * 1e-5) for share in DELTA_SHARES}
     assert delta in cost
     assert epsilon + cost[delta] <= 1.0

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import brentq
 
 from marginalia.privacy.calibration import gdp_epsilon
-from marginalia.privacy.mechanisms.lattice import FINENESS, Lattice
+from marginalia.privacy.mechanisms.noise_grid import FINENESS, NoiseGrid
 
 
 def _law(s: int, reach: float = 14.0) -> tuple[np.ndarray, np.ndarray]:
@@ -57,6 +57,6 @@ def test_a_vector_costs_what_its_length_costs() -> None:
 
 @pytest.mark.parametrize("sigma", [1e-6, 0.3, 1.0, 3.7, 1e4, 1e9])
 def test_every_release_is_that_fine(sigma: float) -> None:
-    lattice = Lattice.of(sigma, quantum=1.0, sensitivity=1.0, norm=1.0)
-    assert lattice.scale >= 2**FINENESS
-    assert lattice.scale * lattice.step >= sigma
+    grid = NoiseGrid.of(sigma, quantum=1.0, sensitivity=1.0, norm=1.0)
+    assert grid.scale >= 2**FINENESS
+    assert grid.scale * grid.step >= sigma

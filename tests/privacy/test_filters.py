@@ -215,7 +215,7 @@ def test_a_certificate_holds_the_reserve():
     with pytest.raises(InputError, match="at delta 1e-05 alone"):
         ledger.epsilon(1e-6)
     with pytest.raises(InputError, match="planned=True"):
-        ledger.left(lambda epsilon, delta: [])
+        ledger.remaining_budget(lambda epsilon, delta: [])
 
 
 def test_a_certificate_for_fewer_rows_than_the_unit_has_is_not_certified():
@@ -238,7 +238,7 @@ def test_numbers_that_no_float_holds_are_no_error():
 def test_without_delta_pure_epsilons_add_up():
     ledger = Ledger(ADD, epsilon=1.0, delta=0)
     ledger.append(LaplaceEvent(1.0, 2.0), "system")
-    assert ledger.left() == (0.5, 0.0)
+    assert ledger.remaining_budget() == (0.5, 0.0)
     for event in (GaussianEvent(1.0, 1e6), FailureEvent(1e-12), LaplaceEvent(1.0, 1.9)):
         with pytest.raises(PrivacyError, match="refused"):
             ledger.append(event)
@@ -249,11 +249,11 @@ def test_there_is_room_for_what_is_left():
     """What `left` says is what a release of that cost finds room for, and 1 % more is refused."""
     spent = Filter(ADD, 1.0, 1e-5, (0.0, 1e-6)).charge([GaussianEvent(1.0, 8.0)])
     for delta in (1e-5, 1e-7):
-        left = spent.left(delta)
+        left = spent.remaining_epsilon(delta)
         assert spent.has_room(left, delta)
         assert not spent.has_room(left * 1.01, delta)
         assert not spent.charge([GaussianEvent(gdp_mu(left, delta) * (1 - 1e-9), 1.0)]).overspent
-    pure = spent.left(0.0)
+    pure = spent.remaining_epsilon(0.0)
     assert not spent.charge([LaplaceEvent(pure * (1 - 1e-9), 1.0)]).overspent
     assert spent.charge([LaplaceEvent(pure * 1.001, 1.0)]).overspent
 
@@ -272,14 +272,14 @@ def old_file(path, *events):
 def test_a_file_of_an_earlier_version_is_priced_by_two_measures(tmp_path, call):
     few = old_file(tmp_path / "few.book", GaussianEvent(1.0, 8.0))
     assert 0 < few.epsilon_spent < 1
-    assert few.left()[0] < Ledger(ADD, epsilon=1.0, delta=1e-5).left()[0]
+    assert few.remaining_budget()[0] < Ledger(ADD, epsilon=1.0, delta=1e-5).remaining_budget()[0]
     assert "fixed no measure: priced by two measures, each at delta 5e-06" in call("budget", "show", few.path)[1]
     mixed = old_file(tmp_path / "mixed.book", GaussianEvent(1.0, 20.0), LaplaceEvent(1.0, 3.0))
     assert 0.33 < mixed.epsilon_spent < 1
     full = old_file(tmp_path / "full.book", GaussianEvent(1.0, 3.8))  # within epsilon 1 at the whole delta
     assert full.epsilon_spent > 1
     with pytest.raises(PrivacyError, match="nothing is left"):
-        full.left()
+        full.remaining_budget()
 
 
 def test_two_branches_in_a_file_of_an_earlier_version(tmp_path):
@@ -297,7 +297,7 @@ def test_a_fit_keeps_its_books_in_the_measure_of_the_file(tmp_path):
     rng = np.random.default_rng(0)
     table = Table(rng.integers(0, 2, (300, 4)), Domain([Attribute(name, 2) for name in "abcd"]))
     book = PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-9)
-    left = book.left()[0]
+    left = book.remaining_budget()[0]
     book.check_room(left, 1e-9)
     with charging(book, "mst"):
         model = MST(epsilon=left, delta=1e-9, random_state=None).fit(table)

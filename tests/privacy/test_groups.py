@@ -22,9 +22,9 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     RandomStoppingEvent,
     arithmetics,
+    count_events,
     describe,
     of_group,
-    parts,
     rebuild,
 )
 from marginalia.privacy.ledger import Ledger
@@ -128,7 +128,7 @@ def test_a_group_is_written_and_read():
     event = of_group(ObjectivePerturbationEvent(1.0, 8.0, 40.0, "loss", "exact"), 3)
     assert rebuild(describe(event)) == event
     assert arithmetics(event) == {"exact"}
-    assert parts(event) == {GroupEvent(ObjectivePerturbationEvent(1.0, 8.0, 40.0, "", "exact"), 3): 1}
+    assert count_events(event) == {GroupEvent(ObjectivePerturbationEvent(1.0, 8.0, 40.0, "", "exact"), 3): 1}
     assert convert_event(event, Relation.ADD_REMOVE, Relation.REPLACE_ONE) == event  # its accountant knows the relation
     assert of_group(EVENT, 1) is EVENT
 
@@ -194,7 +194,7 @@ def test_a_certificate_with_events_of_fewer_rows_than_the_unit_has_is_not_confir
     with pytest.raises(PrivacyError, match="stated for"):
         found.ledger.rho()
     with pytest.raises(PrivacyError, match="stated for"):
-        found.ledger.left()
+        found.ledger.remaining_budget()
     both = compose_certificates([found, found])
     assert (both.epsilon, both.epsilon_by_second, both.epsilon_added) == (math.inf, math.inf, math.inf)
     assert "stated for" in both.problems[0]

@@ -16,7 +16,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
-from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.noise_grid import NoiseGrid
 from marginalia.privacy.mechanisms.objective import output_sensitivity
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
@@ -148,8 +148,8 @@ def test_without_a_seed_noise_and_secrets_are_apart():
 def test_noise_is_never_less_than_what_is_charged():
     rng = np.random.default_rng(0)
     for sigma in (10.0 ** rng.uniform(-9, 9, 2000)).tolist():
-        lattice = Lattice.of(sigma, quantum=1.0, sensitivity=1.0, norm=3.0)
-        assert 1 <= lattice.scale * Fraction(lattice.step) / Fraction(sigma) < 1 + Fraction(2) ** -28
+        grid = NoiseGrid.of(sigma, quantum=1.0, sensitivity=1.0, norm=3.0)
+        assert 1 <= grid.scale * Fraction(grid.step) / Fraction(sigma) < 1 + Fraction(2) ** -28
 
 
 def test_rounding_to_the_grid_never_lowers_the_ratio():
@@ -158,22 +158,22 @@ def test_rounding_to_the_grid_never_lowers_the_ratio():
     for _ in range(300):
         sigma, entries = 10.0 ** rng.uniform(-2, 3), int(rng.integers(1, 40))
         sensitivity = sigma * 10.0 ** rng.uniform(-6, 1)
-        lattice = Lattice.of(sigma, quantum=2.0**-45, sensitivity=sensitivity, norm=math.sqrt(entries))
-        farthest = Fraction(sensitivity) + Fraction(math.sqrt(entries)) * Fraction(lattice.step) * (
-            lattice.quantum < lattice.step
+        grid = NoiseGrid.of(sigma, quantum=2.0**-45, sensitivity=sensitivity, norm=math.sqrt(entries))
+        farthest = Fraction(sensitivity) + Fraction(math.sqrt(entries)) * Fraction(grid.step) * (
+            grid.quantum < grid.step
         )
-        assert lattice.scale * Fraction(lattice.step) / farthest >= Fraction(sigma) / Fraction(sensitivity)
+        assert grid.scale * Fraction(grid.step) / farthest >= Fraction(sigma) / Fraction(sensitivity)
 
 
 def test_wide_values_are_rounded_once():
     """Values of 60 bits with noise of 36: the exact sum, rounded to the nearest float."""
     rng = np.random.default_rng(0)
     values, noise = rng.integers(-(2**60), 2**60, 3000), rng.integers(-(2**36), 2**36, 3000)
-    lattice = Lattice.of(3000.0, quantum=1.0, sensitivity=1.0, norm=1.0)
-    assert lattice.step == 2.0**-18
-    released = lattice.noisy(values, noise)
+    grid = NoiseGrid.of(3000.0, quantum=1.0, sensitivity=1.0, norm=1.0)
+    assert grid.step == 2.0**-18
+    released = grid.noisy(values, noise)
     for value, n, out in zip(values.tolist(), noise.tolist(), released.tolist(), strict=True):
-        assert out == float(value + n * Fraction(lattice.step))
+        assert out == float(value + n * Fraction(grid.step))
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
@@ -181,7 +181,7 @@ def test_wide_values_are_rounded_once():
 def test_every_release_lies_on_its_grid(mechanism, count):
     """Floating-point noise does not, or not on the same for all values."""
     scale = 5.0
-    step = Lattice.of(scale, quantum=1.0, sensitivity=1.0, norm=2000.0).step
+    step = NoiseGrid.of(scale, quantum=1.0, sensitivity=1.0, norm=2000.0).step
     session, value = Session(Ledger("add_remove"), Randomness(0)), np.full(2000, count)
     if mechanism == "gaussian":
         noisy = session.gaussian(value, sensitivity=1, sigma=scale)
@@ -238,7 +238,7 @@ def test_the_linear_term_has_the_charged_deviation():
     assert chi2.isf(1 - FALSE_ALARM / 2, 1000) < squares < chi2.isf(FALSE_ALARM / 2, 1000)
 
 
-def test_the_tilt_is_noise_of_the_system():
+def test_the_linear_term_is_noise_of_the_system():
     """It came from PCG64, and the certificate said "system"."""
 
     class Noise:

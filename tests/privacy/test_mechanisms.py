@@ -25,7 +25,7 @@ from marginalia.privacy import (
     PoissonGaussianEvent,
 )
 from marginalia.privacy.mechanisms.hooks import intercepting
-from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.noise_grid import NoiseGrid
 from marginalia.privacy.mechanisms.objective import output_sensitivity
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
@@ -280,21 +280,21 @@ def test_columns_of_one_batch_have_their_own_noise(session: Session) -> None:
 @pytest.mark.parametrize("sigma", [1e-3, 1.0, 300.0, 1e7])
 def test_a_release_is_the_exact_sum_rounded_once(unit: float, sigma: float) -> None:
     """No output tells the value from its neighbour by its last bits: both reach every point of one grid."""
-    lattice = Lattice.of(sigma, quantum=unit, sensitivity=max(1.0, unit), norm=10.0)
+    grid = NoiseGrid.of(sigma, quantum=unit, sensitivity=max(1.0, unit), norm=10.0)
     rng = np.random.default_rng(0)
     values, noise = rng.integers(-(2**40), 2**40, 200), rng.integers(-(2**36), 2**36, 200)
-    released = lattice.noisy(values, noise)
-    step = Fraction(lattice.step)
+    released = grid.noisy(values, noise)
+    step = Fraction(grid.step)
     for value, n, out in zip(values.tolist(), noise.tolist(), released.tolist(), strict=True):
         exact = value * Fraction(unit)
-        if unit < lattice.step:  # to the nearest step, ties upwards
+        if unit < grid.step:  # to the nearest step, ties upwards
             exact = math.floor(exact / step + Fraction(1, 2)) * step
         assert out == float(exact + n * step)
 
 
 def test_the_grid_of_a_noisy_count_is_the_same_for_both_neighbours(randomness: Randomness) -> None:
     """Floating-point noise fails: 3 + x and 4 + x are multiples of different last bits of x."""
-    step = Lattice.of(0.7, quantum=1.0, sensitivity=1.0, norm=1.0).step
+    step = NoiseGrid.of(0.7, quantum=1.0, sensitivity=1.0, norm=1.0).step
     for count in (0, 1, 2**20, 2**20 + 1):
         noisy = Session(Ledger("add_remove"), randomness).gaussian(np.full(2000, count), sensitivity=1, sigma=0.7)
         residues = np.unique((noisy / step).astype(np.int64) % 64)
@@ -303,7 +303,7 @@ def test_the_grid_of_a_noisy_count_is_the_same_for_both_neighbours(randomness: R
 
 
 def test_rounding_to_the_grid_is_paid_by_wider_noise() -> None:
-    fine, coarse = (Lattice.of(100.0, quantum=u, sensitivity=1.0, norm=1e3) for u in (2.0**-40, 1.0))
+    fine, coarse = (NoiseGrid.of(100.0, quantum=u, sensitivity=1.0, norm=1e3) for u in (2.0**-40, 1.0))
     assert coarse.scale * coarse.step == pytest.approx(100.0, rel=1e-8)
     assert fine.scale * fine.step >= 100.0 * (1 + 1e3 * fine.step)
 

@@ -13,7 +13,14 @@ from scipy.stats import norm
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.mechanisms import logistic, minimiser
 from marginalia.privacy.mechanisms.minimiser import Objective
-from marginalia.privacy.mechanisms.objective import _RANGE, TILT_PLACES, _minimiser, _obeying, _tilt, output_sensitivity
+from marginalia.privacy.mechanisms.objective import (
+    _RANGE,
+    LINEAR_TERM_PLACES,
+    _linear_term,
+    _minimiser,
+    _obeying,
+    output_sensitivity,
+)
 from marginalia.privacy.randomness import Randomness
 
 DIGITS = 200
@@ -95,8 +102,8 @@ def made(n: int, p: int, seed: int, *, margin: float = 0.0, bound: float = 2.0) 
     rng = np.random.default_rng(seed)
     whole = rng.integers(-(2**14), 2**14, (n, p)).astype(np.int16)
     rows = _obeying(whole, p, 2.0**-13, bound)
-    tilt = [Fraction(int(x), 2**52) for x in rng.integers(-(2**55), 2**55, p)]
-    return Objective(rows, 2.0**-13, bound, 1.5, tilt, margin)
+    linear_term = [Fraction(int(x), 2**52) for x in rng.integers(-(2**55), 2**55, p)]
+    return Objective(rows, 2.0**-13, bound, 1.5, linear_term, margin)
 
 
 def true_gradient(objective: Objective, place: list[int], q: int) -> list[Fraction]:
@@ -110,7 +117,7 @@ def true_gradient(objective: Objective, place: list[int], q: int) -> list[Fracti
         Fraction(objective.regulariser) * theta[j]
         + b
         - sum((a * row[j] for a, row in zip(slopes, rows, strict=True)), Fraction(0))
-        for j, b in enumerate(objective.tilt)
+        for j, b in enumerate(objective.linear_term)
     ]
 
 
@@ -126,7 +133,7 @@ def test_gradients_against_rationals(monkeypatch, bits: int, margin: float, bloc
             int(x) << max(0, size - 40) + bits - 62
             for x in rng.integers(-(2 ** min(size, 40)), 2 ** min(size, 40) + 1, 3)
         ]
-        at = objective.look(place, bits)
+        at = objective.gradient_at(place, bits)
         found = [Fraction(g, 2**at.scale) for g in at.gradient]
         truth = true_gradient(objective, place, bits + 13)
         off = norm_of([a - b for a, b in zip(found, truth, strict=True)])
@@ -200,15 +207,15 @@ def test_rows_obey_their_bound(rows: list[list[int]], bound: float) -> None:
             assert kept.tolist() == given_row
 
 
-# --- tilt and release
+# --- linear term and release
 
 
-def test_the_tilt_is_on_its_grid_to_the_last_place() -> None:
+def test_the_linear_term_is_on_its_grid_to_the_last_place() -> None:
     """Of a standard deviation and more a double holds no odd multiple of 2^-52: by chance none in 2000, 2^-600."""
     sigma = 3.7
-    places = [b * 2**TILT_PLACES / Fraction(sigma) for b in _tilt(sigma, 2000, Randomness(0))]
+    places = [b * 2**LINEAR_TERM_PLACES / Fraction(sigma) for b in _linear_term(sigma, 2000, Randomness(0))]
     assert {place.denominator for place in places} == {1}
-    assert any(place.numerator % 2 for place in places if abs(place) > 2**TILT_PLACES * 2)
+    assert any(place.numerator % 2 for place in places if abs(place) > 2**LINEAR_TERM_PLACES * 2)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -127,7 +127,7 @@ def test_what_goes_beyond_the_total_is_refused_before_noise_is_drawn(odometer, t
     assert odometer.path.read_bytes() == before
     with pytest.raises(PrivacyError, match=r"refused: epsilon 0\.8 at delta 1e-05 is asked for, epsilon 0\.5"):
         odometer.check_room(0.8, 1e-5)
-    left, delta = odometer.left()
+    left, delta = odometer.remaining_budget()
     assert composed_epsilon((*first.ledger_.events, GaussianEvent(1.0, 1e9)), ADD, delta) < 1
     odometer.check_room(left * 0.999, 1e-5)
 
@@ -232,7 +232,7 @@ def test_a_last_line_that_cannot_be_read_spends_all(odometer, tail):
         assert one.epsilon_spent == math.inf
         assert one.releases() == [("whole", 1)]
         with pytest.raises(PrivacyError, match="nothing is left: line 3 is unfinished"):
-            one.left()
+            one.remaining_budget()
         with pytest.raises(PrivacyError, match=r"t\.book: refused: nothing is left: line 3 is unfinished"):
             one.check_room(1e-3, 1e-9)
         with pytest.raises(PrivacyError, match="line 3 is unfinished"):
@@ -309,7 +309,7 @@ def test_seeded_releases_in_a_file_of_an_earlier_version_spend_all(tmp_path, kin
         record(odometer, "new")
     assert "\n" not in str(error.value)
     with pytest.raises(PrivacyError, match="nothing is left"):
-        odometer.left()
+        odometer.remaining_budget()
 
 
 def test_one_seeded_entry_of_an_earlier_version_adds_up(tmp_path):
@@ -396,9 +396,9 @@ def test_relations_in_a_file(tmp_path, odometer):
 
 def test_what_others_have_recorded_is_no_longer_left(odometer):
     other = PrivacyOdometer(odometer.path)
-    before = other.left()
+    before = other.remaining_budget()
     odometer.record(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")
-    assert other.left()[0] < 0.9 * before[0]
+    assert other.remaining_budget()[0] < 0.9 * before[0]
     odometer.record(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")  # the same again counts again
     assert len(other.ledger.events) == len(PrivacyOdometer(odometer.path).ledger.events) == 2
     other.check_room(0.1, 1e-6)
@@ -413,7 +413,7 @@ def test_a_file_that_has_become_shorter_is_an_error(odometer):
     lines = odometer.path.read_bytes().splitlines(keepends=True)
     odometer.path.write_bytes(b"".join(lines[:-1]))
     with pytest.raises(InputError, match="has become shorter"):
-        odometer.left()
+        odometer.remaining_budget()
 
 
 def test_one_file_is_open_at_a_time(odometer, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.events import leaves
+from marginalia.privacy.events import flattened
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.mechanisms.residuals import _whole_residual, residual, residual_sensitivity
@@ -73,7 +73,7 @@ def test_whole_numbers_are_released_and_move_as_declared(relation):
     sigmas = {("a", "b"): 3.0, ("b", "c"): 2.0, ("a", "b", "c"): 5.0}
     with intercepting(hook):
         noisy = Session(ledger, Randomness(0)).residuals(TABLE, sigmas)
-    events = [event for event, _ in leaves(ledger.events)]
+    events = [event for event, _ in flattened(ledger.events)]
     for names, (question, exact), event, released in zip(sigmas, asked, events, noisy, strict=True):
         sizes = [DOMAIN[name].size for name in names]
         assert exact.dtype == np.int64

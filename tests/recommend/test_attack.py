@@ -11,7 +11,7 @@ from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.events import GaussianEvent, leaves
+from marginalia.privacy.events import GaussianEvent, flattened
 from marginalia.recommend.attack import FALSE_POSITIVES, of_budget, of_gaussian
 
 
@@ -68,7 +68,7 @@ def test_the_methods_with_gaussian_noise_alone(name):
         if BUILT_IN[name].kind == "synthesizer"
         else fit_learner(name, table, "y", budget)
     )
-    found = list(leaves(tuple(fitted.ledger_.events)))
+    found = list(flattened(tuple(fitted.ledger_.events)))
     assert ({type(event) for event, _ in found} == {GaussianEvent}) == BUILT_IN[name].gaussian
     if BUILT_IN[name].gaussian:
         mu = math.sqrt(sum(times * (event.sensitivity / event.sigma) ** 2 for event, times in found))

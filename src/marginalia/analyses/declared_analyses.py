@@ -18,7 +18,7 @@ from marginalia.analyses.planning import COUNT, FIRST, Linears
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Array, State, Synthesizer
 
@@ -100,7 +100,7 @@ class DeclaredAnalyses(Synthesizer):
         linears = Linears(domain, declaration, session.neighbours)
         binomial = [a for a in declaration.analyses if a.family == "binomial"]
         logistic = [Newton(domain, a, table, session) for a in binomial]
-        each = gdp_mu(*session.ledger.left()) ** 2 / len(declaration.analyses)
+        each = gdp_mu(*session.ledger.remaining_budget()) ** 2 / len(declaration.analyses)
         values = np.array([float(table.n_rows if public else 0)])
         variances = np.zeros(1)
         if linears.analyses:
@@ -149,7 +149,7 @@ class DeclaredAnalyses(Synthesizer):
                 quantum=UNIT,
                 label=linears.label(group),
             )
-            variance = np.full(len(noisy), drawn_sigma(sigmas[i], sensitivity, len(noisy), quantum=UNIT) ** 2)
+            variance = np.full(len(noisy), actual_sigma(sigmas[i], sensitivity, len(noisy), quantum=UNIT) ** 2)
             if group is COUNT:
                 values, variances = [noisy], [variance]
             else:

@@ -32,7 +32,7 @@ from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.privacy.events import GaussianEvent
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.mechanisms.logistic import constants, slopes
 from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
@@ -164,7 +164,7 @@ class Newton:
         values = [partial(_one_of, exact, i) for i in range(len(events))]
         released = self._session.gaussians(values, events, quantum=UNIT, label=f"{self.of.response}: Newton step")
         drawn = [
-            drawn_sigma(e.sigma, e.sensitivity, len(v), quantum=UNIT) for e, v in zip(events, released, strict=True)
+            actual_sigma(e.sigma, e.sensitivity, len(v), quantum=UNIT) for e, v in zip(events, released, strict=True)
         ]
         sums = [(v, np.full(len(v), sigma**2)) for v, sigma in zip(released, drawn, strict=True)]
         parts = (sums[: len(scores)], sums[len(scores) :])

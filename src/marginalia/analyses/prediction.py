@@ -14,7 +14,7 @@ from marginalia.analyses.planning import FIRST, Linears
 from marginalia.data.domain import Domain
 from marginalia.inference.regressions import regression
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.relation import Neighbours
 
 
@@ -70,7 +70,7 @@ def predicted(
     sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(share) * gdp_mu(epsilon, delta), squares=True)
     variances = [np.zeros(1)] if neighbours.n_rows_public else []
     for i, group in enumerate(linears.groups):
-        drawn = drawn_sigma(sigmas[i], group.sensitivity(neighbours), len(group.pairs), quantum=UNIT)
+        drawn = actual_sigma(sigmas[i], group.sensitivity(neighbours), len(group.pairs), quantum=UNIT)
         variances.append(np.full(len(group.pairs), drawn**2))
     public = n_rows if neighbours.n_rows_public else None
     out = []

@@ -15,14 +15,14 @@ import numpy as np
 
 from marginalia.audit import laws, loss, streams
 from marginalia.audit.findings import Finding
-from marginalia.audit.laws import tilt
+from marginalia.audit.laws import linear_term
 from marginalia.audit.leaks import kept_findings, refit_findings
-from marginalia.audit.made import SyntheticTable, of_frame, records, source_findings
 from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
+from marginalia.audit.tables import SyntheticTable, of_frame, records, source_findings
 from marginalia.audit.tape import ReplayResult, Tape, exact_releases, play
 from marginalia.data.sources.arrow import BATCH
-from marginalia.privacy.events import is_subsampled, leaves
+from marginalia.privacy.events import flattened, is_subsampled
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -161,7 +161,7 @@ def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
         yield Finding("budget", "the ledger", ledger.message)
     if ledger.relation is not subject.relation:
         yield Finding("booked", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
-    samples = [(event.rate, count * event.steps) for event, count in leaves(ledger.events) if is_subsampled(event)]
+    samples = [(event.rate, count * event.steps) for event, count in flattened(ledger.events) if is_subsampled(event)]
     drawn = g.recorded.tape.samples
     steps = sum(count for _, count in samples)
     if samples and len(drawn) < steps:
@@ -202,8 +202,8 @@ def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[
 
     releases = exact_releases(fit, g.base.who)
     perturbed = [] if g.base.frame.schema is not None else [r for r in releases if r.call.mechanism == "objective"]
-    tilts = [tilt(r.call, r.value, g.base) / r.call.scale for r in perturbed]
-    return laws.noise_of(releases) | ({"tilt": np.concatenate(tilts)} if tilts else {})
+    terms = [linear_term(r.call, r.value, g.base) / r.call.scale for r in perturbed]
+    return laws.noise_of(releases) | ({"linear term": np.concatenate(terms)} if terms else {})
 
 
 def _of_randomness(subject: Subject, g: Group, epsilon: float, *, full: bool) -> Iterator[Finding]:
@@ -270,8 +270,8 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
                 yield Finding("sensitivity", f"{n} rows: {one.call.mechanism} release '{one.call.label}'", what)
 
 
-def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
-    """Return the shares of the bound by which tilts of neighbours differ, for objective perturbation."""
+def _linear_terms(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
+    """Return the shares of the bound by which linear terms of neighbours differ, for objective perturbation."""
     theta = next((r for r in g.releases if r.call.mechanism == "objective"), None)
     if theta is None or g.base.frame.schema is not None:  # what was bought decides what its coefficients are of
         return [], []
@@ -281,11 +281,14 @@ def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
         pairs = [(table, g.base.without(at)) for table in tables]
     else:
         pairs = list(itertools.combinations(tables, 2))
-    bound = theta.call.sensitivity * Neighbours(subject.relation, g.base.frame.unit).marginal_l1
+    bound = theta.call.sensitivity * Neighbours(subject.relation, g.base.frame.unit).marginal_sensitivity_l1
     value = np.asarray(theta.value)
-    shares = [float(np.linalg.norm(tilt(theta.call, value, a) - tilt(theta.call, value, b))) / bound for a, b in pairs]
+    shares = [
+        float(np.linalg.norm(linear_term(theta.call, value, a) - linear_term(theta.call, value, b))) / bound
+        for a, b in pairs
+    ]
     worst = max(shares)
-    text = f"tilts of neighbours differ by {worst:.4g} times the declared bound"
+    text = f"linear terms of neighbours differ by {worst:.4g} times the declared bound"
     return shares, [Finding("sensitivity", "objective", text)] if worst > 1 + 1e-6 else []
 
 
@@ -297,13 +300,13 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
     for g in sorted(booked, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
         ledger = g.recorded.model.ledger_
         spent = ledger.epsilon_spent or math.inf
-        tilts, wrong = _tilts(subject, g)
+        terms, wrong = _linear_terms(subject, g)
         findings += tuple(wrong)
-        shares += tilts
-        sampled = any(is_subsampled(e) for e, _ in leaves(ledger.events))
+        shares += terms
+        sampled = any(is_subsampled(e) for e, _ in flattened(ledger.events))
         if not ledger.events or (sampled and worst.epsilon > 0):  # one loss distribution is enough
             continue
-        attained = loss.worst_loss(g.pairs, ledger, subject.delta, tilts)
+        attained = loss.worst_loss(g.pairs, ledger, subject.delta, terms)
         if (attained.epsilon, attained.mu) >= (worst.epsilon, worst.mu):
             worst, certified = attained, spent if ledger.certified else math.inf
         if attained.epsilon > spent * (1 + 1e-6):

@@ -1,4 +1,4 @@
-"""Whether what is drawn has the law that is charged: noise, tilts, selections, the number of runs, the grid of outputs.
+"""Whether what is drawn has the law that is charged: noise, linear terms, selections, numbers of runs, grids of output.
 
 Each statistical check raises a false alarm with a probability of at most `FALSE_ALARM`.
 """
@@ -18,13 +18,13 @@ from scipy.special import expit
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.loss import laws_of
-from marginalia.audit.made import SyntheticTable
+from marginalia.audit.tables import SyntheticTable
 from marginalia.audit.tape import Release, StopReplay, Tape, play
 from marginalia.data.encoding import Encoder
 from marginalia.learning.rows import shrink_rows
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.mechanisms.hooks import Exact, MechanismCall, intercepting
-from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.noise_grid import NoiseGrid
 
 FALSE_ALARM = 1e-6
 _ENOUGH_NOISE = 40  # draws, below which the noise of a fit says nothing
@@ -94,7 +94,7 @@ def noise_findings(noise: dict[str, Array]) -> Iterator[Finding]:
         if z.size < _ENOUGH_NOISE:
             continue
         law = stats.laplace if kind == "laplace" else stats.norm
-        where = f"{'tilts' if kind == 'tilt' else f'noise of {kind} releases'} ({z.size} draws)"
+        where = f"{'linear terms' if kind == 'linear term' else f'noise of {kind} releases'} ({z.size} draws)"
         if np.count_nonzero(z == 0) >= 2:
             yield Finding("law", where, f"{np.count_nonzero(z == 0)} values were released without any noise")
         elif z.size - np.unique(z).size >= 3:
@@ -123,7 +123,7 @@ def lattice_findings(releases: Sequence[Release]) -> Iterator[Finding]:
             continue
         size = max(1, int(np.prod(call.shape)))
         norm = math.sqrt(size) if call.mechanism == "gaussian" else size
-        grid = Lattice.of(call.scale, quantum=call.quantum, sensitivity=call.sensitivity, norm=norm)
+        grid = NoiseGrid.of(call.scale, quantum=call.quantum, sensitivity=call.sensitivity, norm=norm)
         places = np.ravel(np.asarray(release.value, dtype=np.float64)) / grid.step  # exact: the step is a power of two
         if (places != np.floor(places)).any():
             share = float((places != np.floor(places)).mean())
@@ -218,7 +218,7 @@ def stopping_rate(ledger: Any) -> float | None:
     return rates[0] if rates else None
 
 
-def tilt(call: MechanismCall, theta: Array, made: SyntheticTable) -> Array:
+def linear_term(call: MechanismCall, theta: Array, made: SyntheticTable) -> Array:
     """Return b for which `theta` minimises Σ ln(1 + exp(-y·<x, θ>)) + regulariser/2·‖θ‖² + <b, θ> on made-up rows.
 
     Given theta it is a function of the rows: neighbours' may be no further apart than the bound of a row (add/remove),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
-from marginalia.audit.made import SyntheticTable
+from marginalia.audit.tables import SyntheticTable
 from marginalia.audit.tape import replaced
 from marginalia.audit.walk import PLAIN, is_opaque, key_text, walk, without_addresses
 from marginalia.data.table import RawTable, Table

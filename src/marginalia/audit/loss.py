@@ -28,8 +28,8 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
+    flattened,
     is_subsampled,
-    leaves,
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import MechanismCall
@@ -132,7 +132,7 @@ def worst_loss(pairs: Sequence[Pair], ledger: Ledger, delta: float, shares: Sequ
     Where the ledger has Poisson samples, random stopping or objective perturbation, it is what their accountant charges
     for the changes that were attained; `shares` are those of objective perturbation.
     """
-    kinds: list[Event] = [event for event, _ in leaves(ledger.events)]
+    kinds: list[Event] = [event for event, _ in flattened(ledger.events)]
     certified = ledger.epsilon_spent or math.inf
     worst = LossEstimate(0.0, 0.0, 0.0)
     for pair in sorted(pairs, key=lambda p: -p.loss)[:_MOST_PAIRS]:
@@ -230,7 +230,7 @@ def cost_of_calls(calls: Sequence[MechanismCall]) -> Counter[str]:
 def cost_of_ledger(ledger: Ledger, runs: int = 1) -> Counter[str]:
     """Return what the events of a ledger charge, as `cost_of_calls`; a random stopping charges its run `runs` times."""
     costs: Counter[str] = Counter()
-    for event, count in leaves(ledger.events):
+    for event, count in flattened(ledger.events):
         _add_event(costs, event, count, ledger.relation, runs)
     return costs
 
@@ -258,5 +258,5 @@ def _add_event(costs: Counter[str], event: Event, count: float, relation: Relati
         case GroupEvent():
             _add_event(costs, event.event, count, relation, runs)
         case RandomStoppingEvent():
-            for inner, times in leaves((event.event,)):
+            for inner, times in flattened((event.event,)):
                 _add_event(costs, inner, runs * count * times, relation, runs)

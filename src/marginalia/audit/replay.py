@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.leaks import visible
-from marginalia.audit.made import Frame, SyntheticTable, of_frame, records
 from marginalia.audit.subject import Subject
+from marginalia.audit.tables import Frame, SyntheticTable, of_frame, records
 from marginalia.audit.tape import Release, ReplayResult, Tape, play
 from marginalia.privacy.mechanisms.hooks import MechanismCall
 from marginalia.privacy.relation import Relation

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from marginalia.audit import made
-from marginalia.audit.made import Frame, SyntheticTable
+from marginalia.audit import tables
+from marginalia.audit.tables import Frame, SyntheticTable
 from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
@@ -75,8 +75,8 @@ class Subject:
 
 _UNITS = "patients"
 _N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
-_SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
-_LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
+_SYNTHESIZED = (tables.MIXED, tables.MANY, tables.ZEROS)
+_LEARNT = (tables.MIXED, tables.MANY, tables.ARRAYS, tables.ARRAYS_3)
 _BUY = 40.0  # epsilon of fits that buy their domain: of a hundred rows nothing is bought for less
 _PUBLIC_ROWS = "public rows"  # stands for a variant: a method that can take its queries from outside is given some
 
@@ -121,9 +121,9 @@ def _elsewhere(arm: Arm, task: str, relation: Relation, registry: Mapping[str, M
     method = registry[arm.method]
     if not _frames(registry[arm.source or arm.method]) and not method.audit.queries:
         of = _of_arm(arm, task, relation, registry, pure=registry[arm.source or arm.method].pure)
-        yield replace(of, variant="streamed", frames=(made.COUNTED, made.STREAMED))
+        yield replace(of, variant="streamed", frames=(tables.COUNTED, tables.STREAMED))
         if of.delta > 0:
-            yield replace(of, variant="bought", frames=(made.BOUGHT,), epsilon=_BUY)
+            yield replace(of, variant="bought", frames=(tables.BOUGHT,), epsilon=_BUY)
 
 
 def _charges_units(arm: Arm, task: str, registry: Mapping[str, Method]) -> bool:
@@ -133,7 +133,7 @@ def _charges_units(arm: Arm, task: str, registry: Mapping[str, Method]) -> bool:
 
 def _of_units(of: Subject) -> Iterator[Subject]:
     """Yield a method on rows of which up to three are one patient's."""
-    frames = tuple(replace(f, unit=made.PATIENTS) for f in of.frames if f.domain is not None)
+    frames = tuple(replace(f, unit=tables.PATIENTS) for f in of.frames if f.domain is not None)
     if frames:
         yield replace(of, variant=f"{of.variant} {_UNITS}".strip(), frames=frames)
 
@@ -197,7 +197,7 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
 
 
 def _frames(method: Method) -> tuple[Frame, ...]:
-    return tuple(getattr(made, name.upper()) for name in method.audit.frames)
+    return tuple(getattr(tables, name.upper()) for name in method.audit.frames)
 
 
 def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: SyntheticTable) -> Any:
@@ -248,7 +248,7 @@ def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
 
         return fit_made
 
-    frames = frames or (_LEARNT if task else (*_SYNTHESIZED, made.ORDERED, made.LINE))
+    frames = frames or (_LEARNT if task else (*_SYNTHESIZED, tables.ORDERED, tables.LINE))
     for relation in getattr(cls, "RELATIONS", tuple(Relation)) if "relation" in names else ("replace_one",):
         chosen = Relation(relation)
         yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen))

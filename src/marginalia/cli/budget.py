@@ -65,7 +65,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     epsilon, delta = ledger.budget
     notes = _notes(str(ledger.relation), [name for name, _ in releases])
     try:
-        left = found.left()
+        left = found.remaining_budget()
     except PrivacyError:
         left = (0.0, 0.0)
     spent = found.epsilon_spent

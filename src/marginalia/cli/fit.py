@@ -260,7 +260,7 @@ def _purchases(table: PrivateRows, domain: Domain, ledger: Ledger | None) -> lis
 
     lines = []
     if isinstance(table.unit, BoughtUnit) and ledger is not None:
-        lines.append(f"rows_per_unit: at most {ledger.neighbours.k}")
+        lines.append(f"rows_per_unit: at most {ledger.neighbours.contributions}")
     for purchase in table.purchases:
         attribute = domain[purchase.name]
         if attribute.edges is None:

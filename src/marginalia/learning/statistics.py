@@ -16,7 +16,7 @@ from scipy.special import log_expit
 from marginalia.errors import InputError
 from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array, least_squares
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
 
@@ -109,8 +109,8 @@ def release_apart(
     gram, x_unit, y_unit = whole_gram
     noisy = session.gaussian(gram[:p, :p], quantum=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X")
     h = session.gaussian(gram[:p, p], quantum=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
-    drawn_xx = drawn_sigma(sigma_xx, xx, p * p, quantum=x_unit**2)
-    drawn_xy = drawn_sigma(sigma_xy, xy, p, quantum=x_unit * y_unit)
+    drawn_xx = actual_sigma(sigma_xx, xx, p * p, quantum=x_unit**2)
+    drawn_xy = actual_sigma(sigma_xy, xy, p, quantum=x_unit * y_unit)
     kept = [
         NoisySums("X'X", np.triu(noisy), sigma_xx, drawn_xx, round),
         NoisySums("X'y", h, sigma_xy, drawn_xy, round),

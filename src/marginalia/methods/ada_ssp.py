@@ -12,7 +12,7 @@ from marginalia.learning.rows import EXACT_ROWS, Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import NoisySums, release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.session import Session
 
@@ -66,11 +66,11 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
 
     def _solve(self, rows: Rows, session: Session) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
-        epsilon, delta = session.ledger.left()
+        epsilon, delta = session.ledger.remaining_budget()
         # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
         # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
         unit = 2.0 ** (math.frexp(B**2)[1] - 30)
-        most, k = EXACT_ROWS, session.neighbours.k
+        most, k = EXACT_ROWS, session.neighbours.contributions
         private = session.ledger.relation is Relation.ADD_REMOVE
         if not private:
             most = max(most, k * rows.n_units)
@@ -104,7 +104,7 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
         )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
         G, h, kept = release_apart(rows, whole, xx, xy, session=session)
-        drawn = drawn_sigma(eig, moved, 1, quantum=unit)
+        drawn = actual_sigma(eig, moved, 1, quantum=unit)
         self.measurements_ = [NoisySums("smallest eigenvalue", noisy, eig, drawn), *kept]
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 

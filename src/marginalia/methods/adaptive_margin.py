@@ -206,7 +206,7 @@ def noisy_descent(signed_rows: Array, hinge_c: Array, settings: Descent, *, sess
     """
     T, n_candidates, dimension = settings.steps, hinge_c.size, signed_rows.shape[1]
     n = len(signed_rows) if settings.n is None else settings.n
-    sensitivity = session.neighbours.k * 2 * settings.radius  # of the gradient times c
+    sensitivity = session.neighbours.contributions * 2 * settings.radius  # of the gradient times c
     sigma = _noise_scale(sensitivity, settings.mu, T)
     eta = settings.step_scale * _step_size(n, sensitivity, dimension, sigma, T, settings.log_factor)
     rows, unit = _whole_rows(signed_rows, settings.radius)
@@ -312,7 +312,7 @@ class Trainer:
     step_limit: float | None = None  # see `Constants.steps`
     beta: float = 1e-6  # failure probability of the guarantee; sets the step size of the last iterate
     n: int | None = None  # public number of units; default: each row is one
-    k: int = 1  # the most rows of a unit
+    contributions: int = 1  # the most rows of a unit
 
     @property
     def n_units(self) -> int:
@@ -401,8 +401,8 @@ def iterate(trainer: Trainer, mu: float, *, session: Session) -> tuple[Winner, A
         return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
     scores = session.gaussian(
         lambda: trainer.errors(w),
-        sensitivity=trainer.k * math.sqrt(G),
-        sigma=trainer.k / mu_score,
+        sensitivity=trainer.contributions * math.sqrt(G),
+        sigma=trainer.contributions / mu_score,
         label="errors",
     )
     best = int(np.argmin(scores))
@@ -434,8 +434,8 @@ def private_tuning(trainer: Trainer, mu: float, r: float, *, session: Session) -
     w = trainer.train(picks, mu_model, session=secret)
     scores = secret.gaussian(
         lambda: trainer.errors(w),
-        sensitivity=trainer.k * math.sqrt(picks.size),
-        sigma=trainer.k / mu_score,
+        sensitivity=trainer.contributions * math.sqrt(picks.size),
+        sigma=trainer.contributions / mu_score,
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))
@@ -453,10 +453,10 @@ def published_tuning_rate(n_candidates: int, n: int) -> float:
 def _one_run(trainer: Trainer, mu_model: float, mu_score: float) -> CompositionEvent:
     """Return the events of one run: T Gaussian gradients, which are mu_model-GDP for every candidate, and the score."""
     settings = trainer.descent(trainer.candidates[-1], mu_model)
-    sensitivity = trainer.k * 2 * settings.radius
+    sensitivity = trainer.contributions * 2 * settings.radius
     sigma = sensitivity * math.sqrt(settings.steps) / mu_model
     gradient = GaussianEvent(sensitivity, sigma, "hinge gradient", arithmetic="exact")
-    errors = GaussianEvent(float(trainer.k), trainer.k / mu_score, "errors", arithmetic="exact")
+    errors = GaussianEvent(float(trainer.contributions), trainer.contributions / mu_score, "errors", arithmetic="exact")
     return CompositionEvent((CompositionEvent((gradient,), settings.steps), errors), label="one run")
 
 
@@ -546,7 +546,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         n, d = rows.n_units, X.shape[1]  # public, unlike the number of rows where units may have several
         if self.delta >= 1 / n:
             raise InputError(f"delta is {self.delta:g}: need less than 1/n = {1 / n:.3g}")
-        margins = constants.margins(n, session.ledger.left()[0])
+        margins = constants.margins(n, session.ledger.remaining_budget()[0])
         trainer = Trainer(
             signed_rows=X * rows.y[:, None],
             candidates=make_candidates(margins, n, d, constants, session.randomness.generator),
@@ -555,7 +555,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
             step_limit=self.max_steps,
             beta=failure_probability(n),
             n=n,
-            k=session.neighbours.k,
+            contributions=session.neighbours.contributions,
         )
         winner = self._select(trainer, session)
         self.gamma_, self.hinge_c_, self.score_ = b * winner.candidate.gamma, b * winner.candidate.hinge_c, winner.score
@@ -566,7 +566,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         published = trainer.constants.name == PUBLISHED.name
         by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
         if by_iter or G == 1:
-            epsilon, delta = session.ledger.left()
+            epsilon, delta = session.ledger.remaining_budget()
             if self.calibration == "published":
                 mu = epsilon / (2 * math.sqrt(-2 * math.log(delta)))
             else:
@@ -582,7 +582,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         def plan(epsilon: float, delta: float) -> list[Event]:
             return [RandomStoppingEvent(GaussianEvent(1.0, 1 / run(epsilon, delta)), r)]
 
-        mu = run(*session.ledger.left(plan))
+        mu = run(*session.ledger.remaining_budget(plan))
         self.gammas_ = self.scores_ = None
         return private_tuning(trainer, mu, r, session=session)
 

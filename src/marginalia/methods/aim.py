@@ -309,7 +309,7 @@ class AdaptiveRun(ABC):
         # Lines 4 to 6 and 9.
         self.budget = AdaptiveBudget.start(method, session.ledger, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.
-        self._sharpening = session.neighbours.marginal_l1 if method.calibration == "published" else 1.0
+        self._sharpening = session.neighbours.marginal_sensitivity_l1 if method.calibration == "published" else 1.0
         self.measured: list[Answer] = []
         self.round = 0
         self.history: list[Round] = []
@@ -393,7 +393,7 @@ class AdaptiveRun(ABC):
 
     def _sensitivity(self, candidates: Sequence[Clique]) -> float:
         """How much one record can change the score of any candidate."""
-        return max(map(self.weights.__getitem__, candidates)) * self.session.neighbours.marginal_l1
+        return max(map(self.weights.__getitem__, candidates)) * self.session.neighbours.marginal_sensitivity_l1
 
 
 class _GraphicalRun(AdaptiveRun):
@@ -490,7 +490,7 @@ class AdaptiveBudget:
     @classmethod
     def start(cls, aim: AdaptiveSynthesizer, ledger: Ledger, n_attributes: int, n_singles: int) -> AdaptiveBudget:
         """Return the budget after the one-way marginals, of what is left in the ledger."""
-        epsilon, delta = ledger.left()
+        epsilon, delta = ledger.remaining_budget()
         constants = aim._loop
         rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
 
@@ -501,7 +501,7 @@ class AdaptiveBudget:
             composition, sensitivity = CompositionBudget.of(epsilon, delta, "zcdp"), 1.0
         else:
             composition = best_measure(epsilon, delta, ratio_of, ledger.measures)
-            sensitivity = ledger.neighbours.marginal_l2
+            sensitivity = ledger.neighbours.marginal_sensitivity_l2
         ratio, sharpness = ratio_of(composition), constants.sharpness
         half = composition.largest(composition.gaussian, 0.5 * composition.total / n_singles)  # at most half
         initial = min(constants.one_way * ratio, half)

@@ -46,8 +46,8 @@ class Independent(ModelSynthesizer):
 
     def _release(self, table: CountSource, session: Session) -> None:
         one_ways = [(a,) for a in table.domain.names]
-        sensitivity = session.neighbours.marginal_l2
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity, releases=len(one_ways))
+        sensitivity = session.neighbours.marginal_sensitivity_l2
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=sensitivity, releases=len(one_ways))
         self.measurements_ = measured = measure_all(table, one_ways, sigma, session)
         self.model_ = estimate(table.domain, measured, total=number_of_records(table, session.ledger, measured))
         self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(self.model_.total)

@@ -109,7 +109,7 @@ class MST(ModelSynthesizer):
         names = table.domain.names
         d = len(names)
         scales = self._scales(d, session.ledger)
-        sigma = charged.marginal_l2 / scales.one_way
+        sigma = charged.marginal_sensitivity_l2 / scales.one_way
         measured = measure_all(table, [(a,) for a in names], sigma, session)
         noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
         total = number_of_records(table, session.ledger, measured)
@@ -121,10 +121,10 @@ class MST(ModelSynthesizer):
         pairs: list[Answer] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
-            e = scales.selection * session.neighbours.marginal_l1 / charged.marginal_l1
+            e = scales.selection * session.neighbours.marginal_sensitivity_l1 / charged.marginal_sensitivity_l1
             independent = estimate(compressed.domain, one_ways, total=total)
             self.tree_ = _select_tree(compressed, independent, e, session)
-            sigma = charged.marginal_l2 / scales.pair
+            sigma = charged.marginal_sensitivity_l2 / scales.pair
             pairs = measure_all(compressed, self.tree_, sigma, session, round=1)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.measurements_ = [*measured, *(replace(y, codes=self._compression.merged(y.attributes)) for y in pairs)]
@@ -137,8 +137,8 @@ class MST(ModelSynthesizer):
             return Scales.of(d, budget.largest(lambda x: Scales.of(d, x).cost(d, budget), budget.total))
 
         if self.calibration == "published":
-            return scales(CompositionBudget.of(*ledger.left(), "zcdp"))
-        return scales(best_measure(*ledger.left(), lambda budget: scales(budget).one_way, ledger.measures))
+            return scales(CompositionBudget.of(*ledger.remaining_budget(), "zcdp"))
+        return scales(best_measure(*ledger.remaining_budget(), lambda budget: scales(budget).one_way, ledger.measures))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
@@ -186,7 +186,7 @@ def _select_tree(table: CountSource, model: GraphicalModel, epsilon: float, sess
     while len(tree) < len(names) - 1:
         joining = [q for q in score if not parts.connected(*q)]
         scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
-        sensitivity = session.neighbours.marginal_l1
+        sensitivity = session.neighbours.marginal_sensitivity_l1
         at = session.select(scores, epsilon=epsilon, sensitivity=sensitivity, label=label)
         tree.append(joining[at])
         parts.merge(*joining[at])

@@ -103,14 +103,19 @@ class MWEM(AdaptiveSynthesizer):
         adds = not session.neighbours.n_rows_public
         share = (1 - (_COUNT if adds else 0.0)) / rounds
         budget = best_measure(
-            *session.ledger.left(), lambda budget: round_ratio(budget, share * budget.total), session.ledger.measures
+            *session.ledger.remaining_budget(),
+            lambda budget: round_ratio(budget, share * budget.total),
+            session.ledger.measures,
         )
         ratio = round_ratio(budget, share * budget.total)
-        sigma, sensitivity = session.neighbours.marginal_l2 / ratio, session.neighbours.marginal_l1  # weights up to 1
+        sigma, sensitivity = (
+            session.neighbours.marginal_sensitivity_l2 / ratio,
+            session.neighbours.marginal_sensitivity_l1,
+        )  # weights up to 1
         count: list[Answer] = []
         if adds:
             scale = budget.largest(budget.gaussian, _COUNT * budget.total)
-            count = measure_all(table, [()], session.neighbours.marginal_l2 / scale, session)
+            count = measure_all(table, [()], session.neighbours.marginal_sensitivity_l2 / scale, session)
 
         measured: list[Answer] = []
         model = estimate(domain, measured, total=number_of_records(table, session.ledger, count))

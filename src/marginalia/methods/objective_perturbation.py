@@ -89,9 +89,9 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
             return self._scales(B, p, session.neighbours, epsilon, delta)
 
         def plan(epsilon: float, delta: float) -> tuple[Event, ...]:
-            return self._events(B, p, session.neighbours.k, *scales(epsilon, delta))
+            return self._events(B, p, session.neighbours.contributions, *scales(epsilon, delta))
 
-        both = session.ledger.left(plan)
+        both = session.ledger.remaining_budget(plan)
         sigma, regulariser, output_sigma = scales(*both)
         theta = session.objective_perturbation(
             lambda: self._signed(rows),
@@ -122,10 +122,10 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         (epsilon, delta), output = split_for_output(*given)
         if self.calibration == "published":
             epsilon, delta = given
-        steps = neighbours.k * int(neighbours.relation.units)  # between two neighbours
-        if neighbours.k == 1 and neighbours.relation is Relation.REPLACE_ONE:
+        steps = neighbours.contributions * int(neighbours.relation.units)  # between two neighbours
+        if neighbours.contributions == 1 and neighbours.relation is Relation.REPLACE_ONE:
             epsilon, delta = halved_budget(epsilon, delta)
-        if neighbours.k > 1:
+        if neighbours.contributions > 1:
             tau = gdp_mu(epsilon, delta) / steps
             sigma = B / tau
             # The least from which on the certificate, of Gaussian laws then, does not depend on it, and room to round.

@@ -122,14 +122,14 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         """Return the votes with noise for neighbours of which so many `teachers` differ."""
         if self.calibration == "tight":
             sensitivity = teachers * math.sqrt(2 * T)
-            self.sigma_ = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity)
+            self.sigma_ = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=sensitivity)
             return session.gaussian(votes, sensitivity=sensitivity, sigma=self.sigma_, label="votes")
 
         def votes_at(epsilon: float, delta: float) -> list[Event]:
             event = LaplaceEvent(2.0 * teachers, teachers / _published_gamma(epsilon, delta, T))
             return [CompositionEvent((event,), T)]
 
-        self.sigma_ = teachers / _published_gamma(*session.ledger.left(votes_at), T)
+        self.sigma_ = teachers / _published_gamma(*session.ledger.remaining_budget(votes_at), T)
         noise = partial(session.laplace, sensitivity=2.0 * teachers, scale=self.sigma_, label="votes")
         return np.array([noise(query) for query in votes()])
 

@@ -95,7 +95,7 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
 
     def _release(self, rows: Rows, session: Session) -> Array:
         design, n = Design.of(rows.with_constant()), self._public_number(rows)
-        mu = gdp_mu(*session.ledger.left())
+        mu = gdp_mu(*session.ledger.remaining_budget())
         whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, session)
         rest = math.sqrt(1 - SHARE) * mu
         found = self._descend(rows, design, whitening, directions, n, rest, session)

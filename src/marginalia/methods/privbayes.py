@@ -117,8 +117,8 @@ class PrivBayes(ModelSynthesizer):
                 lambda x: d * budget.gaussian(x) + (d - 1) * budget.selection(_SHARPNESS * x), budget.total
             )
 
-        ratio = affordable(best_measure(*session.ledger.left(), affordable, session.ledger.measures))
-        sigma, epsilon = session.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
+        ratio = affordable(best_measure(*session.ledger.remaining_budget(), affordable, session.ledger.measures))
+        sigma, epsilon = session.neighbours.marginal_sensitivity_l2 / ratio, _SHARPNESS * ratio
 
         root = min(range(d), key=domain.sizes.__getitem__)
         self.measurements_ = measured = measure_all(table, [(names[root],)], sigma, session)
@@ -131,7 +131,7 @@ class PrivBayes(ModelSynthesizer):
             winner = session.select(
                 scores.of(candidates),
                 epsilon=epsilon,
-                sensitivity=session.neighbours.k * SENSITIVITY[session.ledger.relation],
+                sensitivity=session.neighbours.contributions * SENSITIVITY[session.ledger.relation],
                 label=f"parents {len(chosen)}",
             )
             chosen.append(candidates[winner])

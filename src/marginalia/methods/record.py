@@ -153,7 +153,7 @@ class Audit:
     sizes : tuple of int
         Numbers of rows.
     frames : tuple of str
-        Made-up tables of `audit.made`, in lower case; empty: those that every synthesizer, or every learner, gets.
+        Made-up tables of `audit.tables`, in lower case; empty: those that every synthesizer, or every learner, gets.
     queries : str
         The parameter that says how many of its training rows the method takes as public, unless it is given others as
         ``public``; it is audited in both ways.

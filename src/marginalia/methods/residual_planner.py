@@ -112,7 +112,9 @@ class ResidualPlanner(ResidualSynthesizer, WorkloadSynthesizer):
     def _release(self, table: CountSource, session: Session) -> None:
         domain, names = table.domain, table.domain.names
         workload = Workload.parse(self.workload, domain)
-        variances = planned_variances(workload, domain.sizes, session.neighbours, mu=gdp_mu(*session.ledger.left()))
+        variances = planned_variances(
+            workload, domain.sizes, session.neighbours, mu=gdp_mu(*session.ledger.remaining_budget())
+        )
         if not variances:
             raise InputError("every column of the workload has one code: there is nothing to release")
         table.expect(workload.names(domain))

@@ -16,7 +16,7 @@ from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.learning.statistics import NoisySums, logistic_scale, mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
 
@@ -64,7 +64,7 @@ class _SSP(InterceptLearner):
     def _release_tight(self, rows: Rows, session: Session) -> Array:
         p = rows.n_features
         S = _joint_sensitivity(session.neighbours, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S)
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=S)
 
         gram, x_unit, y_unit = rows.whole_gram(most_apart=_MOST_APART)
         unit = min(x_unit, y_unit)
@@ -79,14 +79,14 @@ class _SSP(InterceptLearner):
             sigma=sigma,
             label="X'X, X'y",
         )
-        drawn = drawn_sigma(sigma, S, noisy.size, quantum=x_unit * unit)
+        drawn = actual_sigma(sigma, S, noisy.size, quantum=x_unit * unit)
         self.measurements_ = [NoisySums("X'X, X'y", np.triu(noisy)[:p], sigma, drawn)]
         noisy = mirrored(noisy)
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=self._ridge(p, sigma))
 
     def _release_published(self, rows: Rows, session: Session) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
-        epsilon, delta = session.ledger.left()
+        epsilon, delta = session.ledger.remaining_budget()
         multiplier = math.sqrt(math.log(1.25 / delta)) / epsilon
         G, h, self.measurements_ = release_apart(
             rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, session=session
@@ -168,11 +168,11 @@ class SSPClassifier(_SSP, LinearClassifier):
         p, B = rows.n_features, rows.feature_bound
         # With y one-hot, y.y' is 0 or 1, as |y| = 1: the bound for one target in [-1, 1] holds.
         S = _joint_sensitivity(session.neighbours, B, 1.0, rows.coordinate_bound)
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S)
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=S)
         gram, unit = rows.whole_class_gram()
         upper = np.triu(gram)[:p]  # each entry once; the entries set to 0 tell nothing
         noisy = session.gaussian(upper, quantum=unit**2, sensitivity=S, sigma=sigma, label="X'X, X'Y")
-        drawn = drawn_sigma(sigma, S, noisy.size, quantum=unit**2)
+        drawn = actual_sigma(sigma, S, noisy.size, quantum=unit**2)
         self.measurements_ = [
             NoisySums("X'X, X'Y", np.column_stack([np.triu(noisy[:, :p]), noisy[:, p:]]), sigma, drawn)
         ]

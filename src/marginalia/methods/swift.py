@@ -106,8 +106,8 @@ class SWIFT(ModelSynthesizer):
         weights = Workload.parse(self.workload, domain, max_cells=self.max_cells).closure()
         larger = {q: tuple(names[a] for a in q) for q in weights if len(q) > 1}
         singles = [(names[q[0]],) for q in weights if len(q) == 1]
-        budget = CompositionBudget.of(*session.ledger.left(), "gdp").total
-        sensitivity = session.neighbours.marginal_l2
+        budget = CompositionBudget.of(*session.ledger.remaining_budget(), "gdp").total
+        sensitivity = session.neighbours.marginal_sensitivity_l2
         price = (_ONE_WAYS if larger else 1.0) * budget / len(singles)
         self.measurements_ = measured = measure_all(table, singles, sensitivity / math.sqrt(price), session)
         total = number_of_records(table, session.ledger, measured)
@@ -178,7 +178,7 @@ def _released_errors(
             out[i] = np.abs(round(1 / _UNIT) * np.asarray(table.counts(names), np.int64) - expected).sum()
         return out
 
-    sensitivity = session.neighbours.marginal_l1 * math.sqrt(len(marginals))
+    sensitivity = session.neighbours.marginal_sensitivity_l1 * math.sqrt(len(marginals))
     noisy = session.gaussian(
         distances,
         sensitivity=sensitivity,

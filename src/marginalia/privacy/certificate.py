@@ -20,7 +20,7 @@ from marginalia import __version__
 from marginalia.data.checksums import sha256_of
 from marginalia.data.files import atomic_path, read_content, write_text
 from marginalia.errors import InputError
-from marginalia.privacy.events import GaussianEvent, parts
+from marginalia.privacy.events import GaussianEvent, count_events
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-certificate"
@@ -95,7 +95,7 @@ class Certificate:
         _check_head(self.content)
         _check_number(self.content.get("events"))
         ledger = Ledger.from_summary(self.content)
-        kinds = {part for event in ledger.events for part in parts(event) if not isinstance(part, GaussianEvent)}
+        kinds = {part for event in ledger.events for part in count_events(event) if not isinstance(part, GaussianEvent)}
         if len(kinds) > MOST_KINDS:
             number = f"{len(kinds)} other than Gaussian releases that differ in parameters"
             raise InputError(f"the certificate lists {number}; no more than {MOST_KINDS} are recomputed")

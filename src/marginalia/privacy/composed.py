@@ -120,7 +120,7 @@ def compose_certificates(certificates: Sequence[Certificate]) -> ComposedGuarant
     epsilon = second = added = math.inf
     try:
         for ledger in ledgers:  # each release has its own bound k on the rows of a unit
-            check_rows(ledger.events, ledger.neighbours.k)
+            check_rows(ledger.events, ledger.neighbours.contributions)
     except PrivacyError as error:
         problems.append(str(error))
     else:

@@ -34,8 +34,8 @@ from marginalia.privacy.events import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
     check_rows,
+    flattened,
     is_subsampled,
-    leaves,
 )
 from marginalia.privacy.joint import joint_epsilon
 from marginalia.privacy.objective_cost import OUTPUT_SHARE, objective_perturbation_delta, objective_perturbation_epsilon
@@ -200,7 +200,7 @@ def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float
     0.958
     """
     check_rows(events, k)
-    terms = leaves(events)
+    terms = flattened(events)
     failing = math.fsum(count * event.probability for event, count in terms if isinstance(event, FailureEvent))
     if failing:
         terms = [term for term in terms if not isinstance(term[0], FailureEvent)]
@@ -216,7 +216,7 @@ def composed_rho(events: tuple[Event, ...], relation: Relation) -> float:
     >>> composed_rho((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE)
     0.0325
     """
-    terms = leaves(events)
+    terms = flattened(events)
     rho = Cost.of(terms, relation).rho
     if rho == math.inf:
         without = [term for term in terms if cost(term[0], relation).rho == math.inf]
@@ -396,7 +396,7 @@ def profile(event: Event, relation: Relation, epsilon: float) -> float:
 
 def _run_mu(event: RandomStoppingEvent, relation: Relation) -> float:
     """Gaussian-DP parameter of one run."""
-    run = Cost.of(leaves((event.event,)), relation)
+    run = Cost.of(flattened((event.event,)), relation)
     if not run.is_gaussian:
         raise PrivacyError("random stopping is certified only for runs of Gaussian releases")
     return math.sqrt(run.mu_squared)

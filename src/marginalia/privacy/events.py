@@ -9,7 +9,7 @@ exact sampler) or in real arithmetic only (``ideal``: floating point, or a minim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias, TypeGuard, get_args
@@ -245,16 +245,25 @@ Event: TypeAlias = (
 )
 
 
-def leaves(events: tuple[Event, ...], count: int = 1) -> list[tuple[Event, int]]:
+def compositions(charged: Iterable[tuple[Event, int]]) -> tuple[Event, ...]:
+    """Return events and how often each ran as one event each.
+
+    >>> compositions([(LaplaceEvent(1.0, 4.0), 1)])
+    (LaplaceEvent(sensitivity=1.0, scale=4.0, label='', arithmetic='ideal'),)
+    """
+    return tuple(event if count == 1 else CompositionEvent((event,), count) for event, count in charged)
+
+
+def flattened(events: tuple[Event, ...], count: int = 1) -> list[tuple[Event, int]]:
     """Flatten compositions: every other event with the number of times it ran, in order.
 
-    >>> leaves((CompositionEvent((ExponentialEvent(0.1),), count=3),), count=2)
+    >>> flattened((CompositionEvent((ExponentialEvent(0.1),), count=3),), count=2)
     [(ExponentialEvent(epsilon=0.1, label='', sensitivity=1.0, arithmetic='ideal'), 6)]
     """
     flat: list[tuple[Event, int]] = []
     for event in events:
         if isinstance(event, CompositionEvent):
-            flat.extend(leaves(event.events, count * event.count))
+            flat.extend(flattened(event.events, count * event.count))
         else:
             flat.append((event, count))
     return flat
@@ -285,7 +294,7 @@ def check_rows(events: tuple[Event, ...], k: int) -> None:
     Traceback (most recent call last):
     marginalia.errors.PrivacyError: the cost of ObjectivePerturbationEvent is stated for units of at most 1 row, ...
     """
-    for event, _ in leaves(events):
+    for event, _ in flattened(events):
         if isinstance(event, RandomStoppingEvent):
             check_rows((event.event,), k)
         elif isinstance(event, ObjectivePerturbationEvent | GroupEvent):
@@ -307,15 +316,15 @@ def is_subsampled(event: Event) -> TypeGuard[PoissonGaussianEvent]:
     return isinstance(event, PoissonGaussianEvent) and event.rate < 1
 
 
-def parts(event: Event) -> dict[Event, int]:
-    """Return what an event charges, without labels: every distinct leaf with the number of times it ran.
+def count_events(event: Event) -> dict[Event, int]:
+    """Return what an event charges, without labels: each distinct event, and how often it ran.
 
-    >>> parts(CompositionEvent((LaplaceEvent(1.0, 2.0, "a"), LaplaceEvent(1.0, 2.0, "b"))))
+    >>> count_events(CompositionEvent((LaplaceEvent(1.0, 2.0, "a"), LaplaceEvent(1.0, 2.0, "b"))))
     {LaplaceEvent(sensitivity=1.0, scale=2.0, label='', arithmetic='ideal'): 2}
     """
     counts: dict[Event, int] = {}
-    for leaf, count in leaves((event,)):
-        key = replace(leaf, label="") if leaf.label else leaf
+    for each, count in flattened((event,)):
+        key = replace(each, label="") if each.label else each
         counts[key] = counts.get(key, 0) + count
     return counts
 
@@ -323,7 +332,8 @@ def parts(event: Event) -> dict[Event, int]:
 def count_kinds(charged: Mapping[Event, int]) -> str:
     """Say how many releases of each kind there are.
 
-    >>> count_kinds(parts(CompositionEvent((LaplaceEvent(1.0, 2.0), LaplaceEvent(1.0, 3.0), GaussianEvent(1.0, 3.0)))))
+    >>> releases = LaplaceEvent(1.0, 2.0), LaplaceEvent(1.0, 3.0), GaussianEvent(1.0, 3.0)
+    >>> count_kinds(count_events(CompositionEvent(releases)))
     '2 Laplace, 1 Gaussian'
     """
     kinds: Counter[str] = Counter()
@@ -333,17 +343,17 @@ def count_kinds(charged: Mapping[Event, int]) -> str:
 
 
 def arithmetics(event: Event) -> set[str]:
-    """Return how the leaves of an event are computed, those inside a random stopping or a group included.
+    """Return how the noise of an event is drawn, those inside a random stopping or a group included.
 
     >>> sorted(arithmetics(CompositionEvent((GaussianEvent(1, 4, arithmetic="exact"), LaplaceEvent(1, 2)))))
     ['exact', 'ideal']
     """
     found: set[str] = set()
-    for leaf, _ in leaves((event,)):
-        if isinstance(leaf, RandomStoppingEvent | GroupEvent):
-            found |= arithmetics(leaf.event)
+    for each, _ in flattened((event,)):
+        if isinstance(each, RandomStoppingEvent | GroupEvent):
+            found |= arithmetics(each.event)
         else:
-            found.add(str(vars(leaf)["arithmetic"]))
+            found.add(str(vars(each)["arithmetic"]))
     return found
 
 

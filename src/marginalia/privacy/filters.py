@@ -37,7 +37,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.costs import Cost, composed_epsilon
-from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
+from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, flattened
 from marginalia.privacy.relation import Relation
 
 ROUNDING = 1e-9  # relative excess over a budget that is put down to rounding
@@ -107,13 +107,13 @@ class Filter:
         """What the releases cost: of the first part at its delta, and of the reserve."""
         return self._first_epsilon + self.epsilon_reserve_spent
 
-    def left(self, delta: float) -> float:
+    def remaining_epsilon(self, delta: float) -> float:
         """Return the epsilon at `delta` of what is left for releases with a Gaussian-DP parameter.
 
         At a delta of 0, and where that of the filter is 0, it is what is left for purely private releases.
 
         >>> opened = Filter(Relation.ADD_REMOVE, epsilon=1.0, delta=1e-5, reserve=(0.0, 1e-6))
-        >>> round(opened.left(1e-5), 3), round(opened.left(9e-6), 3)
+        >>> round(opened.remaining_epsilon(1e-5), 3), round(opened.remaining_epsilon(9e-6), 3)
         (0.993, 1.0)
         """
         if self.delta == 0:
@@ -136,7 +136,7 @@ class Filter:
         """
         if self.overspent:
             return False
-        left = max(self.left(delta), self.reserve[0] - self.epsilon_reserve_spent)
+        left = max(self.remaining_epsilon(delta), self.reserve[0] - self.epsilon_reserve_spent)
         return epsilon <= left * (1 + ROUNDING)
 
     @property
@@ -181,7 +181,7 @@ class Filter:
         return spent
 
     def _charge(self, event: Event) -> Self:
-        parts = leaves((event,))
+        parts = flattened((event,))
         failing = math.fsum(n * part.probability for part, n in parts if isinstance(part, FailureEvent))
         spent = replace(self, delta_reserve_spent=self.delta_reserve_spent + failing)
         rest = [part for part in parts if not isinstance(part[0], FailureEvent)]
@@ -262,9 +262,9 @@ class OneOf:
         """Empty where one of the filters has room, else what one says."""
         return "" if self._with_room else self.filters[0].overspent
 
-    def left(self, delta: float) -> float:
+    def remaining_epsilon(self, delta: float) -> float:
         """Return the largest epsilon at `delta` that one of the filters with room has left."""
-        return max((each.left(delta) for each in self._with_room), default=0.0)
+        return max((each.remaining_epsilon(delta) for each in self._with_room), default=0.0)
 
     def has_room(self, epsilon: float, delta: float) -> bool:
         """Whether one of the filters has room."""

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
-from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from marginalia.privacy.costs import (
-    DELTA_SHARES,
     MEASURES,
     NOTHING,
     Cost,
     Measure,
     composed_epsilon,
     composed_rho,
-    in_two_groups,
 )
-from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
+from marginalia.privacy.events import Event, compositions
 from marginalia.privacy.filters import Filter, OneOf
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.remaining import Plan, remaining_budget
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
@@ -47,13 +46,6 @@ _TEXTS = ("relation", "calibration", "message", "scope", "arithmetic", "randomne
 _SUMMARY = {**dict.fromkeys(_TEXTS, str), "certified": bool, "public_inputs": list, "events": list}
 
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
-Plan = Callable[[float, float], Iterable[Event]]  # events that a method would record with a budget
-
-# Of what a budget leaves, all relative.
-_ROUNDING = 1e-12  # of the roots that turn a budget into a parameter and back
-_CLOSE = 1e-3  # how near the budget a plan has to come
-_GRID = 2e-3  # what the loss distribution of Poisson-sampled runs may be too large by
-_MOST_TRIES = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,8 +323,8 @@ class Ledger:
             raise unknown_name("randomness", str(randomness), RANDOMNESS[1:])
         if self._closed:
             raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
-        events.check_rows((event,), self.neighbours.k)
-        parts = Counter(events.parts(event))
+        events.check_rows((event,), self.neighbours.contributions)
+        parts = Counter(events.count_events(event))
         cost = self._cost + Cost.of(list(parts.items()), self.relation)
         charged = None if self.filter is None else self.filter.charge([event])
         if self._budget is not None and self.calibration != "published":
@@ -351,7 +343,7 @@ class Ledger:
     def _afford(self, event: Event, counts: Counter[Event]) -> None:
         assert self._budget is not None
         epsilon, delta = self._budget
-        spent = _epsilon(tuple(counts.items()), self.relation, delta, self.neighbours.k)
+        spent = _epsilon(tuple(counts.items()), self.relation, delta, self.neighbours.contributions)
         if spent > epsilon * (1 + TOLERANCE):
             shown = f"{spent:.3g}" if spent > 1.001 * epsilon else f"{spent:.9g}"
             budget = f"of {epsilon:g} at delta {delta:g} ({self.relation})"
@@ -367,38 +359,43 @@ class Ledger:
         if self.filter is not None and self._budget is not None:
             if delta != self._budget[1]:
                 raise InputError(f"releases that are not planned have an epsilon at delta {self._budget[1]:g} alone")
-            events.check_rows(self.events, self.neighbours.k)
+            events.check_rows(self.events, self.neighbours.contributions)
             return self.filter.epsilon_spent
-        return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.k)
+        return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.contributions)
 
-    def left(self, plan: Plan | None = None) -> tuple[float, float]:
+    def remaining_budget(self, plan: Plan | None = None) -> tuple[float, float]:
         """Return the (epsilon, delta) that is left for what comes next: the budget itself if nothing was recorded.
 
         Without `plan` it is for Gaussian releases and selections, which are composed in Gaussian DP or zCDP;
-        with one, ``plan(epsilon, delta)`` returns the events that a method would record; see `remaining`.
+        with one, ``plan(epsilon, delta)`` returns the events that a method would record; see `remaining_budget`.
 
         >>> from marginalia.privacy.events import GaussianEvent
         >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
         >>> ledger.append(GaussianEvent(sensitivity=1.0, sigma=12.0, label="bins of age"))
-        >>> round(ledger.left()[0], 3)
+        >>> round(ledger.remaining_budget()[0], 3)
         0.946
         """
         if self._budget is None:
             raise InputError("this ledger has no budget of which something could be left")
-        events.check_rows(self.events, self.neighbours.k)
+        events.check_rows(self.events, self.neighbours.contributions)
         if self.filter is not None:
             if plan is not None:
                 raise InputError("a plan is priced in a ledger whose releases are planned: Ledger(..., planned=True)")
             epsilon, delta = self._budget
-            left = self.filter.left(delta)
+            left = self.filter.remaining_epsilon(delta)
             if left <= 0:
                 raise PrivacyError(f"nothing is left of epsilon {epsilon:g} at delta {delta:g} ({self.relation})")
             return left, delta
-        return remaining(_compositions(tuple(self._counts.items())), self.relation, *self._budget, plan)
+        return remaining_budget(compositions(tuple(self._counts.items())), self.relation, *self._budget, plan)
+
+    def left(self, plan: Plan | None = None) -> tuple[float, float]:
+        """Return `remaining_budget`, under its name of versions before 3.0."""
+        warnings.warn("Ledger.left is now Ledger.remaining_budget", DeprecationWarning, stacklevel=2)
+        return self.remaining_budget(plan)
 
     def rho(self) -> float:
         """Parameter of zero-concentrated DP of all events together; `PrivacyError` where an event has none."""
-        events.check_rows(self.events, self.neighbours.k)
+        events.check_rows(self.events, self.neighbours.contributions)
         return composed_rho(self.events, self.relation)
 
     def close(self) -> None:
@@ -503,11 +500,7 @@ def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, 
 
 @lru_cache(maxsize=1024)
 def _epsilon(charged: Charged, relation: Relation, delta: float, k: int) -> float:
-    return composed_epsilon(_compositions(charged), relation, delta, k)
-
-
-def _compositions(charged: Iterable[tuple[Event, int]]) -> tuple[Event, ...]:
-    return tuple(event if count == 1 else CompositionEvent((event,), count) for event, count in charged)
+    return composed_epsilon(compositions(charged), relation, delta, k)
 
 
 def _contradiction(stored: Mapping[str, Any], spent: float) -> str:
@@ -516,100 +509,3 @@ def _contradiction(stored: Mapping[str, Any], spent: float) -> str:
     if said is not None and spent > float(said) * (1 + FILE_TOLERANCE):
         return f"; the file says epsilon {float(said):.6g} was spent, its events cost {spent:.8g}"
     return ""
-
-
-def remaining(
-    events: tuple[Event, ...], relation: Relation, epsilon: float, delta: float, plan: Plan | None = None
-) -> tuple[float, float]:
-    """Return the (epsilon, delta) that is left of a budget after `events`; without events, the budget itself.
-
-    Parameters
-    ----------
-    events : tuple of Event
-    relation : Relation
-    epsilon, delta : float
-        The budget.
-    plan : callable, optional
-        ``plan(epsilon, delta)``: the events that a method would record with this budget. Without `plan`, the
-        result is for Gaussian releases and selections that are composed in Gaussian DP or in zCDP.
-
-    Raises
-    ------
-    PrivacyError
-        Nothing is left.
-
-    Notes
-    -----
-    Failures come off delta. In either currency what was spent comes off the total, and the smaller epsilon of the two
-    is returned, as it is not known which one the next method takes. Releases with a certificate of their own and
-    Poisson-sampled ones are a group for themselves, at a fixed share of delta (`costs.in_two_groups`). A plan is
-    priced together with the events: the largest epsilon, to 0.1 %, at which all of it keeps the budget.
-
-    Examples
-    --------
-    >>> from marginalia.privacy.events import GaussianEvent
-    >>> before = (GaussianEvent(1.0, 12.0), FailureEvent(1e-6))
-    >>> [f"{left:.4g}" for left in remaining(before, Relation.ADD_REMOVE, 1.0, 1e-5)]
-    ['0.9358', '9e-06']
-    >>> [f"{left:.4g}" for left in remaining((), Relation.ADD_REMOVE, 1.0, 1e-5)]
-    ['1', '1e-05']
-    """
-    if not events:
-        return epsilon, delta
-    rest = tuple(part for part in leaves(events) if not isinstance(part[0], FailureEvent))
-    failing = math.fsum(n * event.probability for event, n in leaves(events) if isinstance(event, FailureEvent))
-    left_delta = delta - failing
-    if left_delta < 0 or (failing and left_delta == 0):
-        raise PrivacyError(f"nothing is left: failures have used up delta {delta:g}")
-    left = _left(list(rest), relation, epsilon, left_delta)
-    if plan is not None:
-        left = _left_for_plan(events, relation, epsilon, delta, left_delta, plan, guess=left[0])
-    if left[0] <= 0:
-        raise PrivacyError(f"nothing is left of epsilon {epsilon:g} at delta {delta:g} ({relation})")
-    return left
-
-
-def _left(parts: list[tuple[Event, int]], relation: Relation, epsilon: float, delta: float) -> tuple[float, float]:
-    """What is left for releases that add up in Gaussian DP or in zCDP; an epsilon of 0 where nothing is."""
-    if delta == 0:
-        return max(0.0, epsilon - composed_epsilon(_compositions(parts), relation, 0.0)), 0.0
-    if not parts:
-        return epsilon, delta
-    first, rest = in_two_groups(parts, relation)
-    if first:
-        own = _compositions(first)
-        each = [
-            _left(rest, relation, epsilon - composed_epsilon(own, relation, share * delta), (1 - share) * delta)
-            for share in DELTA_SHARES
-        ]
-        return max(each)[0] * (1 - _GRID), max(each)[1]
-    if epsilon <= 0:
-        return 0.0, delta
-    spent = Cost.of(parts, relation)
-    in_gdp, in_zcdp = gdp_mu(epsilon, delta) ** 2 - spent.mu_squared, zcdp_rho(epsilon, delta) - spent.rho
-    if min(in_gdp, in_zcdp) <= 0:
-        return 0.0, delta
-    least = min(gdp_epsilon(math.sqrt(in_gdp), delta), zcdp_epsilon(in_zcdp, delta))
-    return least * (1 - _ROUNDING), delta
-
-
-def _left_for_plan(
-    events: tuple[Event, ...], relation: Relation, epsilon: float, delta: float, left: float, plan: Plan, guess: float
-) -> tuple[float, float]:
-    """Return the largest nominal epsilon at which the plan keeps the budget, to `_CLOSE`."""
-
-    def spent(nominal: float) -> float:
-        # Recorded events are charged one by one, and a bound on the cost may fall where another event is added.
-        planned = tuple(plan(nominal, left))
-        return max(composed_epsilon((*events, *planned[:n]), relation, delta) for n in range(1, len(planned) + 1))
-
-    lower, upper, at = 0.0, epsilon, guess if guess > 0 else epsilon / 2
-    for _ in range(_MOST_TRIES):
-        cost = spent(at)
-        lower, upper = (at, upper) if cost <= epsilon * (1 + _ROUNDING) else (lower, at)
-        if upper <= lower * (1 + _CLOSE) or epsilon * (1 - _CLOSE) <= cost <= epsilon * (1 + _ROUNDING):
-            break
-        # Costs of Gaussian kind add up in squares; aimed a little below the budget, and kept inside what is known.
-        squared = at**2 + (epsilon * (1 - _CLOSE / 4)) ** 2 - cost**2
-        at = math.sqrt(squared) if lower**2 < squared < upper**2 else (lower + upper) / 2
-    return lower, left

@@ -205,12 +205,12 @@ class PrivacyOdometer:
             self._read(file)
         return list(self._releases.items())
 
-    def left(self) -> tuple[float, float]:
+    def remaining_budget(self) -> tuple[float, float]:
         """Return the (epsilon, delta) that remains for one more fit. Raise `PrivacyError` if nothing remains."""
         ledger = self.ledger
         if problem := self._problem():
             raise PrivacyError(f"nothing is left: {problem}")
-        return ledger.left()
+        return ledger.remaining_budget()
 
     def check_room(self, epsilon: float, delta: float) -> None:
         """Raise `RefusedError` if a fit with this budget does not fit in, before its first release is spent in vain."""
@@ -223,7 +223,7 @@ class PrivacyOdometer:
         if delta > total * (1 + ROUNDING):
             raise RefusedError(f"{self.path}: refused: {request}, the delta of the file is {total:g}")
         if not ledger.filter.has_room(epsilon, delta):
-            left = f"epsilon {ledger.filter.left(delta):.4g} at delta {delta:g} is left beside the reserve"
+            left = f"epsilon {ledger.filter.remaining_epsilon(delta):.4g} at delta {delta:g} is left beside the reserve"
             raise RefusedError(f"{self.path}: refused: {request}, {left}")
 
     def record(self, event: Event, neighbours: Neighbours, randomness: str, release: str) -> None:

@@ -30,9 +30,9 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A relation and its unit, of at most k records: what the sensitivities of a ledger refer to.
+    """A relation and its unit, of at most `contributions` records: what the sensitivities of a ledger refer to.
 
-    Under ``replace_one`` a unit of 1 to k records becomes another of 1 to k.
+    Under ``replace_one`` a unit of 1 to `contributions` records becomes another of as many or fewer.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Neighbours:
     Examples
     --------
     >>> patients = Neighbours(Relation.REPLACE_ONE, Unit("patient", 3))
-    >>> patients.marginal_l1, patients.n_rows_public
+    >>> patients.marginal_sensitivity_l1, patients.n_rows_public
     (6.0, False)
     """
 
@@ -51,24 +51,24 @@ class Neighbours:
     unit: Unit | None = None
 
     @property
-    def k(self) -> int:
+    def contributions(self) -> int:
         """The most records of a unit."""
         return 1 if self.unit is None else self.unit.rows
 
     @property
     def n_rows_public(self) -> bool:
         """Whether neighbours have equally many records; where units have several, only the number of units is."""
-        return self.relation is Relation.REPLACE_ONE and self.k == 1
+        return self.relation is Relation.REPLACE_ONE and self.contributions == 1
 
     @property
-    def marginal_l2(self) -> float:
+    def marginal_sensitivity_l2(self) -> float:
         """L2 sensitivity of one marginal's count vector."""
-        return self.k * math.sqrt(self.relation.units)
+        return self.contributions * math.sqrt(self.relation.units)
 
     @property
-    def marginal_l1(self) -> float:
+    def marginal_sensitivity_l1(self) -> float:
         """L1 sensitivity of one marginal's count vector."""
-        return self.k * self.relation.units
+        return self.contributions * self.relation.units
 
     def sum_sensitivity(self, largest: float, widest: float) -> float:
         """Return the sensitivity of a sum of vectors, one a record.
@@ -86,5 +86,5 @@ class Neighbours:
         3.0
         """
         if self.relation is Relation.ADD_REMOVE:
-            return self.k * largest
-        return widest if self.k == 1 else self.k * max(largest, widest)
+            return self.contributions * largest
+        return widest if self.contributions == 1 else self.contributions * max(largest, widest)

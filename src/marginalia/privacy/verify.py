@@ -13,7 +13,7 @@ from typing import Any
 
 from marginalia.errors import PrivacyError
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.events import CompositionEvent, Event, parts
+from marginalia.privacy.events import CompositionEvent, Event, count_events
 from marginalia.privacy.filters import Filter
 from marginalia.privacy.ledger import TOLERANCE, Ledger
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon, recomputed_filter
@@ -104,7 +104,7 @@ def verify(certificate: Certificate, *, second: bool = True, table: str | os.Pat
 
 def _second_epsilon(ledger: Ledger, epsilon: float, delta: float) -> tuple[float, list[str]]:
     """Return the epsilon of the second accountant, and a sentence for each part of the budget that is exceeded."""
-    k = ledger.neighbours.k
+    k = ledger.neighbours.contributions
     if not isinstance(ledger.filter, Filter):
         spent = _recomputed(_distinct(ledger.events), ledger.relation, delta, k)
         costs = [(f"epsilon {spent:.6g}", spent, epsilon)]
@@ -128,7 +128,7 @@ def _distinct(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
     """Return distinct events and their numbers, sorted, so that the order of releases does not matter."""
     counts: Counter[Event] = Counter()
     for event in events:
-        counts.update(parts(event))
+        counts.update(count_events(event))
     return tuple(sorted(counts.items(), key=repr))
 
 

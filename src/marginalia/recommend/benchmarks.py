@@ -69,7 +69,7 @@ class Setting(NamedTuple):
         mu(epsilon, delta) is the exact Gaussian trade-off, Delta the L2 sensitivity of a marginal under the relation:
         a replaced record is two changes. At these budgets it is nearly proportional to n epsilon.
         """
-        return self.rows * _mu(self.epsilon, self.delta) / Neighbours(Relation(self.relation)).marginal_l2
+        return self.rows * _mu(self.epsilon, self.delta) / Neighbours(Relation(self.relation)).marginal_sensitivity_l2
 
     @property
     def size(self) -> float:

@@ -12,7 +12,7 @@ from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
@@ -45,7 +45,9 @@ def measure_all(
 
     def answer(q: tuple[str, ...]) -> Answer:
         values = session.marginal(table, q, sigma=sigma)
-        return Answer(q, values, sigma, drawn_sigma(sigma, session.neighbours.marginal_l2, values.size), round)
+        return Answer(
+            q, values, sigma, actual_sigma(sigma, session.neighbours.marginal_sensitivity_l2, values.size), round
+        )
 
     return [answer(q) for q in marginals]
 
@@ -92,6 +94,6 @@ class WorkloadSynthesizer(Synthesizer):
     def _measure_workload(self, table: CountSource, session: Session) -> list[Answer]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
-        S, K = session.neighbours.marginal_l2, len(marginals)
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S, releases=K, method=method)
+        S, K = session.neighbours.marginal_sensitivity_l2, len(marginals)
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=S, releases=K, method=method)
         return measure_all(table, marginals, sigma, session)

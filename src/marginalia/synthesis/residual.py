@@ -40,7 +40,7 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
-from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.mechanisms.residuals import residual, residual_sensitivity
 from marginalia.privacy.relation import Neighbours
 from marginalia.subsets import subsets
@@ -135,7 +135,7 @@ def residual_answers(
     def answer(names: tuple[str, ...], sigma: float, noisy: Array) -> Answer:
         sizes = [domain[name].size for name in names]
         whole = math.prod(sizes)  # what is drawn is the noise of the residual times so much
-        drawn = drawn_sigma(sigma * whole, residual_sensitivity(sizes, neighbours) * whole, whole) / whole
+        drawn = actual_sigma(sigma * whole, residual_sensitivity(sizes, neighbours) * whole, whole) / whole
         return Answer(names, noisy, sigma, drawn, round, residual=True)
 
     return [answer(q, sigma, noisy) for (q, sigma), noisy in zip(sigmas.items(), values, strict=True)]

@@ -252,7 +252,7 @@ def test_bounds_do_not_run_away_from_the_values():
 @pytest.mark.parametrize(("bounds", "shares"), [(None, ANYWHERE), ((0, 5000), INSIDE)])
 def test_all_releases_together_cost_mu(relation, bounds, shares):
     _, ledger = found(range(1000), mu=0.7, relation=relation, bounds=bounds)
-    assert [e.sensitivity for e in ledger.events] == [ledger.neighbours.marginal_l2] * 4
+    assert [e.sensitivity for e in ledger.events] == [ledger.neighbours.marginal_sensitivity_l2] * 4
     squares = [(e.sensitivity / e.sigma) ** 2 for e in ledger.events]
     assert squares == pytest.approx([0.49 * share for share in shares])
     assert sum(squares) == pytest.approx(0.49)

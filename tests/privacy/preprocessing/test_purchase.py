@@ -13,7 +13,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.mst import MST
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.events import FailureEvent, leaves
+from marginalia.privacy.events import FailureEvent, flattened
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
@@ -83,14 +83,14 @@ def test_a_raw_table_gets_a_domain():
 def test_the_share_is_what_is_spent(relation, share):
     """mu² of all Gaussian releases is the share of the budget's, the failure the share of delta."""
     _, _, ledger = bought(relation=relation, share=share)
-    failing = sum(n * e.probability for e, n in leaves(ledger.events) if isinstance(e, FailureEvent))
+    failing = sum(n * e.probability for e, n in flattened(ledger.events) if isinstance(e, FailureEvent))
     squares = sum(
-        n * (e.sensitivity / e.sigma) ** 2 for e, n in leaves(ledger.events) if not isinstance(e, FailureEvent)
+        n * (e.sensitivity / e.sigma) ** 2 for e, n in flattened(ledger.events) if not isinstance(e, FailureEvent)
     )
     assert failing == pytest.approx(share * 1e-5)
     total = gdp_mu(2.0, 1e-5 * (1 - share)) ** 2
     assert squares == pytest.approx(share * total)
-    epsilon, delta = ledger.left()
+    epsilon, delta = ledger.remaining_budget()
     assert delta == pytest.approx(1e-5 * (1 - share))
     best = gdp_epsilon(math.sqrt((1 - share) * total), delta)  # if the next method were known to use Gaussian DP
     assert (1 - 0.2 * share) * best < epsilon <= best
@@ -102,7 +102,7 @@ def test_columns_of_labels_divide_their_part_of_delta():
     frame = pd.DataFrame({"ward": ["a", "b"] * 200, "city": ["x", "y"] * 200})
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     preprocess(frame, wanted, preprocessing_share=0.2, session=Session(ledger, Randomness(0)))
-    failing = [n * e.probability for e, n in leaves(ledger.events) if isinstance(e, FailureEvent)]
+    failing = [n * e.probability for e, n in flattened(ledger.events) if isinstance(e, FailureEvent)]
     assert failing == pytest.approx([0.1 * 1e-5] * 2)
 
 
@@ -132,7 +132,7 @@ def test_even_bins_inside_public_bounds_cost_nothing():
     domain, _, ledger = bought(age=wanted)
     assert domain["age"].edges == (0, 30, 60, 90, 120)
     assert not [e for e in ledger.events if e.label.startswith("age")]
-    squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in leaves(ledger.events) if hasattr(e, "sigma"))
+    squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in flattened(ledger.events) if hasattr(e, "sigma"))
     assert squares == pytest.approx(0.2 * gdp_mu(2.0, 1e-5 * 0.8) ** 2)  # all of the share is for the others
     pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     alone = Schema.from_dict({"attributes": [{"name": "age", **wanted}]})

@@ -236,7 +236,7 @@ class ChebyshevMomentMatching(Synthesizer):
 
     def _release(self, table: CountSource, session: Session) -> None:
         _check_columns(table.domain)
-        epsilon, delta = session.ledger.left()
+        epsilon, delta = session.ledger.remaining_budget()
         axes, self.m_requested_ = choose_axes(
             table.domain.sizes,
             n=table.n_units,  # public under replace_one

@@ -107,9 +107,9 @@ def release_density(
     moment_map = MomentMap(axes)
     noise = indices.power(k / 2)
     scale = np.where(noise > 0, noise, 1.0)
-    unit, weight, of_sums = _UNIT, 0.0, session.neighbours.k > 1
+    unit, weight, of_sums = _UNIT, 0.0, session.neighbours.contributions > 1
     if of_sums:
-        unit, most = _UNIT_OF_SUMS, session.neighbours.k * n_units
+        unit, most = _UNIT_OF_SUMS, session.neighbours.contributions * n_units
         weight, sensitivity = _of_sums(indices, axes, session.neighbours)
         sigma = noise_scale(indices, 1, epsilon, delta, calibration=calibration, axes=axes)
         sigma *= sensitivity / math.sqrt(certified_sensitivity(indices, axes))

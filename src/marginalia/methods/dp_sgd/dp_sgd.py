@@ -121,12 +121,12 @@ class _DPSGD(PublicNumber):
     def _release(self, rows: Rows, session: Session) -> NDArray[np.float64]:
         X, n = self._design(rows), rows.n_units
         if self.selection == "random_stopping":
-            budget = session.ledger.left(planned_runs)
+            budget = session.ledger.remaining_budget(planned_runs)
             public = self._public_number(rows)
             return best_of_random_runs(X, rows.y, self.task, *budget, n=public, session=session, by_unit=rows.by_unit)
         batches, steps = self._schedule(n)
         noise = self._noise_multiplier(batches, steps, n, session.ledger)
-        run = self._run(rows, n, steps, noise, session.neighbours.k)
+        run = self._run(rows, n, steps, noise, session.neighbours.contributions)
         if self.backend == "opacus":
             if rows.by_unit is not None:
                 raise InputError("backend='opacus' samples rows, not units of rows; take backend='closed_form'")
@@ -170,7 +170,7 @@ class _DPSGD(PublicNumber):
         def run(epsilon: float, delta: float) -> list[Event]:
             return [PoissonGaussianEvent(batches.rate, multiplier(epsilon, delta), steps)]
 
-        return multiplier(*ledger.left(run))
+        return multiplier(*ledger.remaining_budget(run))
 
     @staticmethod
     def _length(rows: Rows) -> float:
@@ -374,7 +374,7 @@ def best_of_random_runs(
     """
     r = tuning_rate(len(CANDIDATES), MISS)
     mu_model, mu_score = split_budget(random_stopping_mu(epsilon, delta, r=r), MODEL_SHARE)
-    noise, k = session.ledger.relation.units * math.sqrt(STEPS) / mu_model, session.neighbours.k
+    noise, k = session.ledger.relation.units * math.sqrt(STEPS) / mu_model, session.neighbours.contributions
     gradients = PoissonGaussianEvent(1.0, noise, STEPS, "gradients", arithmetic="exact")
     loss = GaussianEvent(float(k), k / mu_score, "loss", arithmetic="exact")
     one_run = CompositionEvent((gradients, loss), label="one run")

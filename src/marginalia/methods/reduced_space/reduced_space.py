@@ -222,10 +222,12 @@ class ReducedSpaceLP(Synthesizer):
                     return laplace_scale(family, epsilon, relation=session.ledger.relation, calibration="published")
                 return moved / epsilon
 
-            epsilon, _ = session.ledger.left(lambda epsilon, delta: [LaplaceEvent(moved, scale_of(epsilon))])
+            epsilon, _ = session.ledger.remaining_budget(
+                lambda epsilon, delta: [LaplaceEvent(moved, scale_of(epsilon))]
+            )
             scale = scale_of(epsilon)
         else:
-            scale = moved / gdp_mu(*session.ledger.left())
+            scale = moved / gdp_mu(*session.ledger.remaining_budget())
 
         def release(sums: Callable[[], NDArray[np.int64]]) -> Array:
             label = f"{family.kind} up to order {family.order}"

@@ -13,7 +13,7 @@ from marginalia.data.table import CountSource
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, LaplaceEvent
 from marginalia.privacy.mechanisms.hooks import MechanismCall, release
-from marginalia.privacy.mechanisms.lattice import Lattice, whole_numbers
+from marginalia.privacy.mechanisms.noise_grid import NoiseGrid, whole_numbers
 from marginalia.privacy.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def laplace(
     """
     session.charge(LaplaceEvent(sensitivity, scale, label, arithmetic="exact"))
     exact = _evaluated(value, label)
-    lattice = Lattice.of(scale, quantum=quantum, sensitivity=sensitivity, norm=exact.size)
+    grid = NoiseGrid.of(scale, quantum=quantum, sensitivity=sensitivity, norm=exact.size)
 
     def draw() -> Array:
-        noise = session.randomness.noise.discrete_laplace(lattice.scale, exact.size)
-        return lattice.noisy(exact, noise.reshape(exact.shape))
+        noise = session.randomness.noise.discrete_laplace(grid.scale, exact.size)
+        return grid.noisy(exact, noise.reshape(exact.shape))
 
     call = MechanismCall("laplace", label, sensitivity, scale, quantum, exact.shape)
     return np.asarray(release(call, lambda: exact, draw))
@@ -125,20 +125,20 @@ def marginal(session: Session, table: CountSource, attributes: Sequence[str], *,
     """
     return session.gaussian(
         lambda: table.counts(attributes),
-        sensitivity=session.neighbours.marginal_l2,
+        sensitivity=session.neighbours.marginal_sensitivity_l2,
         sigma=sigma,
         label=",".join(attributes),
     )
 
 
-def drawn_sigma(sigma: float, sensitivity: float, size: int, *, quantum: float = 1.0) -> float:
+def actual_sigma(sigma: float, sensitivity: float, size: int, *, quantum: float = 1.0) -> float:
     """Return the standard deviation of the noise that `gaussian` draws for `size` entries: sigma or a little more.
 
-    >>> 0 <= drawn_sigma(3.0, 1.0, 10) / 3.0 - 1 < 1e-8
+    >>> 0 <= actual_sigma(3.0, 1.0, 10) / 3.0 - 1 < 1e-8
     True
     """
-    lattice = Lattice.of(sigma, quantum=quantum, sensitivity=sensitivity, norm=math.sqrt(size))
-    return lattice.scale * lattice.step
+    grid = NoiseGrid.of(sigma, quantum=quantum, sensitivity=sensitivity, norm=math.sqrt(size))
+    return grid.scale * grid.step
 
 
 def gaussians(
@@ -179,13 +179,13 @@ def with_gaussian_noise(
     (2,)
     """
     exact = _evaluated(value, label)
-    lattice = Lattice.of(
+    grid = NoiseGrid.of(
         checks.positive("sigma", sigma), quantum=quantum, sensitivity=sensitivity, norm=math.sqrt(exact.size)
     )
 
     def draw() -> Array:
-        noise = randomness.noise.discrete_gaussian(lattice.scale, exact.size)
-        return lattice.noisy(exact, noise.reshape(exact.shape))
+        noise = randomness.noise.discrete_gaussian(grid.scale, exact.size)
+        return grid.noisy(exact, noise.reshape(exact.shape))
 
     call = MechanismCall("gaussian", label, sensitivity, sigma, quantum, exact.shape)
     return np.asarray(release(call, lambda: exact, draw))

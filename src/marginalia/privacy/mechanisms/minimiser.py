@@ -1,4 +1,4 @@
-"""The minimiser of a tilted logistic objective, approached until an exact gradient proves that it is close enough.
+"""The minimiser of a logistic objective with a linear term, to within a bound that an exact gradient proves.
 
 J(θ) = Σ ln(1 + exp(margin - <x_i, θ>)) + regulariser/2·‖θ‖² + <b, θ>, labels folded into the rows. It is regulariser-
 strongly convex, so ‖θ - θ*‖ ≤ ‖∇J(θ)‖/regulariser wherever θ comes from: steps are taken in floats, and need no proof;
@@ -47,9 +47,9 @@ def precisions() -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Point:
-    """Where the objective is looked at: θ = place/(2^q·unit), and the gradient that its slopes give, over 2^scale."""
+    """A point θ = theta/(2^q·unit), and the gradient that its slopes give, over 2^scale."""
 
-    place: list[int]
+    theta: list[int]
     slopes: list[Array]  # of each block of rows, as floats: for Hessians
     gradient: list[int]
     scale: int
@@ -58,7 +58,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class Objective:
-    """A tilted logistic objective.
+    """A logistic objective with a ridge and a linear term.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Objective:
     bound : float
         Of the 2-norm of every row.
     regulariser : float
-    tilt : list of Fraction, length p
+    linear_term : list of Fraction, length p
         Dyadic.
     margin : float
 
@@ -86,7 +86,7 @@ class Objective:
     unit: float
     bound: float
     regulariser: float
-    tilt: list[Fraction]
+    linear_term: list[Fraction]
     margin: float = 0.0
 
     def minimiser(self, start: Array, most: Fraction) -> tuple[list[int], int]:
@@ -97,12 +97,12 @@ class Objective:
         n, p = self.rows.shape
         steepest = Fraction(self.bound) ** 2 * n / 4 + Fraction(self.regulariser)
         least_shrinking = 1 - Fraction(self.regulariser) / steepest / 2
-        place, q = [0] * p, 0
+        theta, q = [0] * p, 0
         for bits in precisions():
-            place, q, before = [t << (_q(bits) - q) for t in place], _q(bits), q
+            theta, q, before = [t << (_q(bits) - q) for t in theta], _q(bits), q
             if not before and np.isfinite(start).all():
-                place = _multiples(start * self.unit, q)
-            at = self.look(place, bits)
+                theta = _multiples(start * self.unit, q)
+            at = self.gradient_at(theta, bits)
             hessian: Array | None = None
             while Fraction(at.norm, 2**at.scale) + n * logistic.slope_error(bits) * Fraction(self.bound) > most:
                 further, hessian = self._newton(at, bits, hessian)
@@ -111,15 +111,15 @@ class Objective:
                     break
                 at = further
             else:
-                return at.place, q
-            place = at.place
+                return at.theta, q
+            theta = at.theta
         raise AssertionError  # precisions never end
 
-    def look(self, place: list[int], bits: int) -> _Point:
-        """Return the gradient at a place, computed exactly from slopes of `bits` bits."""
+    def gradient_at(self, theta: list[int], bits: int) -> _Point:
+        """Return the gradient at θ, computed exactly from slopes of `bits` bits."""
         n, p = self.rows.shape
         limb = 38 - (p - 1).bit_length()
-        pieces = _pieces(place, limb)
+        pieces = _pieces(theta, limb)
         total, slopes = [0] * p, []
         for start in range(0, n, BLOCK):
             rows = self.rows[start : start + BLOCK]
@@ -131,13 +131,13 @@ class Objective:
                 total = [s + (int(x) << 16 * k) for s, x in zip(total, row, strict=True)]
         e = math.frexp(self.unit)[1] - 1  # unit = 2^e
         ridge, ridge_scale = _dyadic(Fraction(self.regulariser))
-        tilt = [_dyadic(b) for b in self.tilt]
-        scale = max(0, bits - e, ridge_scale + _q(bits) + e, *(s for _, s in tilt))
+        linear_term = [_dyadic(b) for b in self.linear_term]
+        scale = max(0, bits - e, ridge_scale + _q(bits) + e, *(s for _, s in linear_term))
         gradient = [
             (ridge * t << (scale - ridge_scale - _q(bits) - e)) + (b << (scale - s)) - (g << (scale - bits + e))
-            for t, g, (b, s) in zip(place, total, tilt, strict=True)
+            for t, g, (b, s) in zip(theta, total, linear_term, strict=True)
         ]
-        return _Point(place, slopes, gradient, scale, math.isqrt(sum(g * g for g in gradient)) + 1)
+        return _Point(theta, slopes, gradient, scale, math.isqrt(sum(g * g for g in gradient)) + 1)
 
     def _slopes(self, margins: Array, limb: int, bits: int) -> tuple[Array, Array]:
         """Return the slope of each row in digits of 16 bits, the lowest first, and as a float."""
@@ -176,7 +176,7 @@ class Objective:
         if not np.isfinite(step).all():
             return None
         moved = _multiples(np.asarray(step * float(length)), _q(bits))
-        return self.look([t - m for t, m in zip(at.place, moved, strict=True)], bits)
+        return self.gradient_at([t - m for t, m in zip(at.theta, moved, strict=True)], bits)
 
     def _hessian(self, at: _Point) -> Array:
         """Return that of unit·θ, in floats."""
@@ -191,7 +191,7 @@ class Objective:
     def _descend(self, at: _Point, bits: int, steepest: Fraction, least_shrinking: Fraction) -> _Point | None:
         """Take the gradient step that needs no floats; None where rounding stands in its way."""
         factor = Fraction(self.unit) * 2 ** _q(bits) / (2**at.scale * steepest)
-        further = self.look([t - round(g * factor) for t, g in zip(at.place, at.gradient, strict=True)], bits)
+        further = self.gradient_at([t - round(g * factor) for t, g in zip(at.theta, at.gradient, strict=True)], bits)
         return further if further.norm <= least_shrinking * at.norm else None
 
 
@@ -210,14 +210,14 @@ def _dyadic(value: Fraction) -> tuple[int, int]:
     return value.numerator, value.denominator.bit_length() - 1
 
 
-def _pieces(place: list[int], limb: int) -> Array:
+def _pieces(theta: list[int], limb: int) -> Array:
     """Return each whole number in a row of pieces of `limb` bits, with its sign, the lowest first.
 
     >>> _pieces([5, -(2**20)], 10)
     array([[ 5.,  0.,  0.],
            [-0., -0., -1.]])
     """
-    count = max(1, max(-(-abs(t).bit_length() // limb) for t in place))
+    count = max(1, max(-(-abs(t).bit_length() // limb) for t in theta))
     low = (1 << limb) - 1
-    digits = [[(abs(t) >> limb * k) & low for k in range(count)] for t in place]
-    return np.array(digits, np.float64) * np.array([[-1.0 if t < 0 else 1.0] for t in place])
+    digits = [[(abs(t) >> limb * k) & low for k in range(count)] for t in theta]
+    return np.array(digits, np.float64) * np.array([[-1.0 if t < 0 else 1.0] for t in theta])

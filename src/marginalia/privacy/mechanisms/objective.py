@@ -1,7 +1,7 @@
-"""Objective perturbation: the minimiser of a randomly tilted logistic objective, to the last bit.
+"""Objective perturbation: the minimiser of a logistic objective with a random linear term, to the last bit.
 
 Kifer, Smith and Thakurta (2012) release the exact minimiser T of Σ ln(1 + exp(c - y·<x, θ>)) + Λ/2·‖θ‖² + <b, θ>,
-b ~ N(0, σ² I), rows ‖x‖ ≤ B. A computer has neither real tilts nor exact minimisers. So
+b ~ N(0, σ² I), rows ‖x‖ ≤ B. A computer has neither real linear terms nor exact minimisers. So
 
 - rows are whole numbers of a public unit, and obey ‖x‖ ≤ B exactly;
 - b = σ 2^-W z, z = 2^W N(0, I) rounded to whole numbers by an exact sampler, W = 52;
@@ -16,7 +16,7 @@ b ~ N(0, σ² I), rows ‖x‖ ≤ B. A computer has neither real tilts nor exac
    never drawn.) So ‖b - b*‖ ≤ σ 2^-W √p/2.
 2. The objective of b* is Λ-strongly convex: ‖θ - T‖ ≤ ‖∇J_b*(θ)‖/Λ ≤ (Γ + ‖b - b*‖)/Λ. Clipping both brings them no
    further apart, and rounding θ adds v √p/2: what noise is added to lies within γ of T clipped.
-3. Given T = t, the tilt is a function of t and the table, and what noise is added to has some law within γ of t
+3. Given T = t, b is a function of t and the table, and what noise is added to has some law within γ of t
    clipped, whatever the search did: it may be random, or look at rows, but must not see the noise. For two tables two
    such points are at most 2γ apart; hockey-stick divergences are jointly convex, so the release given t is as private
    as a Gaussian one of sensitivity 2γ, for every t and any two tables, neighbours or not.
@@ -46,7 +46,7 @@ from marginalia.privacy.randomness import Randomness
 if TYPE_CHECKING:
     from marginalia.privacy.session import Session
 
-TILT_PLACES = 52  # W
+LINEAR_TERM_PLACES = 52  # W
 LARGEST = 2**15 - 1  # of an entry of a row, in quanta
 MOST_FEATURES = 2**19
 _GRADIENT = 2.0**-30  # Γ over B + σ
@@ -120,11 +120,11 @@ def objective_perturbation(
     gap = output_sensitivity(n_features, bound=bound, sigma=sigma, regulariser=regulariser)
     _check(n_features, quantum, margin)
     event = ObjectivePerturbationEvent(bound, sigma, regulariser, label, arithmetic="exact")
-    session.charge(of_group(event, session.neighbours.k))
+    session.charge(of_group(event, session.neighbours.contributions))
     v = _unit_of_release(bound, sigma, regulariser)
 
     def draw() -> Array:
-        b = _tilt(sigma, n_features, session.randomness)
+        b = _linear_term(sigma, n_features, session.randomness)
         whole = _obeying(rows(), n_features, quantum, bound)
         return _minimiser(whole, quantum, bound, regulariser, b, margin, _gradient_norm(bound, sigma), start, v)
 
@@ -145,8 +145,8 @@ def output_sensitivity(n_features: int, *, bound: float, sigma: float, regularis
     for name, value in (("bound", bound), ("sigma", sigma), ("regulariser", regulariser)):
         if not 1 / _EXTREME <= checks.positive(name, value) <= _EXTREME:
             raise InputError(f"{name} is {value:g}: need a number from {1 / _EXTREME:g} to {_EXTREME:g}")
-    tilt = sigma * 2.0**-TILT_PLACES * math.sqrt(p) / 2
-    gap = (_gradient_norm(bound, sigma) + tilt) / regulariser
+    rounding = sigma * 2.0**-LINEAR_TERM_PLACES * math.sqrt(p) / 2
+    gap = (_gradient_norm(bound, sigma) + rounding) / regulariser
     gap += _unit_of_release(bound, sigma, regulariser) * math.sqrt(p) / 2
     return 2 * gap * (1 + 2.0**-40)  # the factor: rounding of these floats
 
@@ -183,11 +183,11 @@ def _check(n_features: int, quantum: float, margin: float) -> None:
         raise InputError(f"margin is {margin}: need a multiple of 2^-20 from 0 to {_LARGEST_MARGIN}")
 
 
-def _tilt(sigma: float, size: int, randomness: Randomness) -> list[Fraction]:
+def _linear_term(sigma: float, size: int, randomness: Randomness) -> list[Fraction]:
     """Return b: never a float, which would round it once more."""
-    whole, part = randomness.noise.rounded_gaussian(TILT_PLACES, size)
-    step = Fraction(sigma) / 2**TILT_PLACES
-    return [step * ((h << TILT_PLACES) + low) for h, low in zip(whole.tolist(), part.tolist(), strict=True)]
+    whole, part = randomness.noise.rounded_gaussian(LINEAR_TERM_PLACES, size)
+    step = Fraction(sigma) / 2**LINEAR_TERM_PLACES
+    return [step * ((h << LINEAR_TERM_PLACES) + low) for h, low in zip(whole.tolist(), part.tolist(), strict=True)]
 
 
 def _obeying(given: Any, n_features: int, quantum: float, bound: float) -> Array:

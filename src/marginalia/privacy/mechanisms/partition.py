@@ -12,7 +12,7 @@ from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
 from marginalia.privacy.mechanisms.hooks import MechanismCall, release
-from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.noise_grid import NoiseGrid
 
 if TYPE_CHECKING:
     from marginalia.privacy.session import Session
@@ -91,19 +91,19 @@ def partition(
     (['blue', 'red'], 1e-06)
     """
     neighbours = session.neighbours
-    least = threshold(sigma, failure, neighbours.k)
-    sensitivity = neighbours.marginal_l2
+    least = threshold(sigma, failure, neighbours.contributions)
+    sensitivity = neighbours.marginal_sensitivity_l2
     noise = GaussianEvent(sensitivity, sigma, label, arithmetic="exact")
     shown = FailureEvent(failure, label, arithmetic="exact")
-    lattice = Lattice.of(sigma, quantum=1.0, sensitivity=sensitivity, norm=1.0)
-    if lattice.step > 1:  # counts would be rounded, and the noise widened for it: beyond the threshold's margin
+    grid = NoiseGrid.of(sigma, quantum=1.0, sensitivity=sensitivity, norm=1.0)
+    if grid.step > 1:  # counts would be rounded, and the noise widened for it: beyond the threshold's margin
         raise InputError(f"sigma is {sigma:g}: need less than 2^30, above which no category could ever be shown")
     session.charge(CompositionEvent((noise, shown), label=label))
     exact = {category: int(count) for category, count in sorted(counts().items()) if count > 0}
     values = np.fromiter(exact.values(), np.int64, len(exact))
 
     def draw() -> dict[str, float]:
-        noisy = lattice.noisy(values, session.randomness.noise.discrete_gaussian(lattice.scale, values.size))
+        noisy = grid.noisy(values, session.randomness.noise.discrete_gaussian(grid.scale, values.size))
         return {category: count for category, count in zip(exact, noisy.tolist(), strict=True) if count >= least}
 
     call = MechanismCall("partition", label, sensitivity, sigma, 1.0, (), least)

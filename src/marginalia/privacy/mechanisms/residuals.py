@@ -144,13 +144,13 @@ def _scaled(sizes: Sequence[int], neighbours: Neighbours) -> float:
     That of one record k times, but for the number of records under replace-one: it moves by k - 1.
     """
     if neighbours.relation is Relation.ADD_REMOVE:
-        square = neighbours.k**2 * math.prod(n * (n - 1) for n in sizes)
+        square = neighbours.contributions**2 * math.prod(n * (n - 1) for n in sizes)
     elif not sizes:
-        return neighbours.k - 1.0
+        return neighbours.contributions - 1.0
     else:
         fewest, *others = sorted(sizes)
         one = 2 * fewest**2 * math.prod(n * (n - 1) for n in others) if fewest > 1 else 0
-        square = neighbours.k**2 * one
+        square = neighbours.contributions**2 * one
     root = math.sqrt(square)
     return root if int(root) ** 2 == square else math.nextafter(root, math.inf)
 

@@ -30,10 +30,10 @@ def buy_decimals(
     >>> buy_decimals(lambda: prices, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     2
     """
-    sigma = session.neighbours.marginal_l2 / mu
+    sigma = session.neighbours.marginal_sensitivity_l2 / mu
     counts = session.gaussian(
         lambda: np.bincount(decimals_of(values()), minlength=MOST_DECIMALS + 2),
-        sensitivity=session.neighbours.marginal_l2,
+        sensitivity=session.neighbours.marginal_sensitivity_l2,
         sigma=sigma,
         label=f"{label}: decimals",
     )

@@ -128,12 +128,12 @@ def density(
     array([20., 60.])
     """
     shares = ANYWHERE if bounds is None else INSIDE
-    sigmas = [session.neighbours.marginal_l2 / (mu * math.sqrt(share)) for share in shares]
+    sigmas = [session.neighbours.marginal_sensitivity_l2 / (mu * math.sqrt(share)) for share in shares]
 
     def count(edges: Array, sigma: float, name: str) -> Array:
         return session.gaussian(
             lambda: histogram(values(), edges),
-            sensitivity=session.neighbours.marginal_l2,
+            sensitivity=session.neighbours.marginal_sensitivity_l2,
             sigma=sigma,
             label=f"{label}: {name}",
         )

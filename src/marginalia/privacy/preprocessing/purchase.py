@@ -91,7 +91,7 @@ def preprocess(
     >>> domain, table = preprocess(frame, schema, session=Session(ledger, Randomness(0)))
     >>> domain["age"].n_values, domain["ward"].labels, domain.source
     (4, ('A', 'B'), 'released')
-    >>> round(ledger.left()[0], 2)
+    >>> round(ledger.remaining_budget()[0], 2)
     0.93
     """
     share = checks.open_unit("preprocessing_share", preprocessing_share)
@@ -101,7 +101,7 @@ def preprocess(
     bought: dict[str, Attribute] = {}
     mu = failure = 0.0
     if columns := sum(not p.free for p in schema.purchases):
-        epsilon, delta = session.ledger.left()
+        epsilon, delta = session.ledger.remaining_budget()
         if delta == 0:
             raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
         of_labels = sum(p.fact == "labels" for p in schema.purchases)
@@ -168,7 +168,7 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     assert isinstance(rows, Table | RawTable)
     units = rows.units
     assert units is not None
-    epsilon, delta = session.ledger.left()
+    epsilon, delta = session.ledger.remaining_budget()
     if delta == 0:
         raise PrivacyError("rows per unit are bought with Gaussian noise: delta has to be above 0")
     mu = math.sqrt(UNIT_SHARE) * gdp_mu(epsilon, delta)
@@ -255,7 +255,7 @@ def buy_labels(column: pd.Series, purchase: Purchase, *, mu: float, failure: flo
     """
     shown = session.partition(
         lambda: category_counts(column, (*(purchase.missing or ()), *purchase.special)),
-        sigma=session.neighbours.marginal_l2 / mu,
+        sigma=session.neighbours.marginal_sensitivity_l2 / mu,
         failure=failure,
         label=f"{purchase.name}: labels",
     )

@@ -95,8 +95,8 @@ class Exhaustive(Synthesizer):
         queries = list(_up_to(domain, self.order))
         published = self.calibration == "published"
         sigma = gaussian_sigma(
-            *session.ledger.left(),
-            sensitivity=session.neighbours.marginal_l2,
+            *session.ledger.remaining_budget(),
+            sensitivity=session.neighbours.marginal_sensitivity_l2,
             releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
             method="classical" if published else "tight",
         )

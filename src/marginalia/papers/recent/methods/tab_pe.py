@@ -103,9 +103,9 @@ class TabPE(Synthesizer):
         )
 
     def _release(self, table: CountSource, session: Session) -> None:
-        S, rng = session.neighbours.marginal_l2, session.randomness.generator
+        S, rng = session.neighbours.marginal_sensitivity_l2, session.randomness.generator
         counts_rows = self.target is not None or not session.neighbours.n_rows_public
-        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S, releases=self.rounds + counts_rows)
+        sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=S, releases=self.rounds + counts_rows)
         if counts_rows:
             counted = () if self.target is None else (self.target,)
             self.measurements_ = measure_all(table, [counted], sigma, session)

@@ -72,12 +72,12 @@ def test_without_events_the_budget_is_left_bit_for_bit(epsilon, delta):
     def never(epsilon, delta):
         raise AssertionError("nothing has to be planned")
 
-    assert ledger.left() == (epsilon, delta) == ledger.left(never)
+    assert ledger.remaining_budget() == (epsilon, delta) == ledger.remaining_budget(never)
 
 
 def test_no_budget_nothing_left():
     with pytest.raises(InputError, match="has no budget"):
-        Ledger("add_remove").left()
+        Ledger("add_remove").remaining_budget()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_nothing_is_left_of_a_budget_that_is_spent(events):
     for event in events:
         ledger.append(event)
     with pytest.raises(PrivacyError, match="nothing is left"):
-        ledger.left()
+        ledger.remaining_budget()
 
 
 # -- failures -------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ small = st.one_of(
 def test_either_currency_may_come_next(events, currency, selecting):
     ledger = ledger_after(*events)
     try:
-        left = ledger.left()
+        left = ledger.remaining_budget()
     except PrivacyError:
         return
     prices = CompositionBudget.of(*left, currency)
@@ -184,7 +184,7 @@ def test_either_currency_may_come_next(events, currency, selecting):
 @pytest.mark.parametrize("currency", others_slow(["zcdp", "gdp"]))
 def test_what_does_not_add_up_may_come_first(first, currency):
     ledger = ledger_after(first, GaussianEvent(1, 60), FailureEvent(1e-6), epsilon=3.0)
-    prices = CompositionBudget.of(*ledger.left(), currency)
+    prices = CompositionBudget.of(*ledger.remaining_budget(), currency)
     half = prices.total / 2
     ledger.append(GaussianEvent(1.0, 1 / prices.largest(prices.gaussian, half)))
     ledger.append(ExponentialEvent(prices.largest(prices.selection, half)))
@@ -194,7 +194,7 @@ def test_what_does_not_add_up_may_come_first(first, currency):
 
 def test_pure_budgets_subtract():
     ledger = ledger_after(LaplaceEvent(1, 4), ExponentialEvent(0.1), delta=0.0)
-    assert ledger.left() == (pytest.approx(0.65), 0.0)
+    assert ledger.remaining_budget() == (pytest.approx(0.65), 0.0)
 
 
 RNG = np.random.default_rng(0)
@@ -263,14 +263,14 @@ def releases(events):
 @pytest.mark.parametrize(("name", "changes"), [("objective", {}), ("pate", {"calibration": "published"})])
 def test_a_plan_lists_the_releases_that_are_charged(name, changes, monkeypatch):
     """The noise follows from the plan: one that leaves out or halves a release gives a fit that overspends."""
-    plans, left = [], Ledger.left
+    plans, remaining_budget = [], Ledger.remaining_budget
 
     def planned(ledger, plan=None):
-        found = left(ledger, plan)
+        found = remaining_budget(ledger, plan)
         plans.append(releases(plan(*found)))
         return found
 
-    monkeypatch.setattr(Ledger, "left", planned)
+    monkeypatch.setattr(Ledger, "remaining_budget", planned)
     charged = releases(fit_after(name, (), **changes).events)
     [listed] = plans
     assert [one[0] for one in listed] == [one[0] for one in charged]
@@ -293,7 +293,7 @@ def test_every_method_spends_what_is_left(name):
 @settings(deadline=None, max_examples=3)
 def test_whatever_came_first_nothing_is_refused(name, events):
     try:
-        ledger_after(*events).left()
+        ledger_after(*events).remaining_budget()
     except PrivacyError:
         return
     assert fit_after(name, events).certified
@@ -310,3 +310,9 @@ def test_a_profile_at_few_points_costs_next_to_nothing_more(relation, sigma, reg
     every = composed_epsilon(events, relation, 1e-5)
     joint._profile_on_grid.cache_clear()
     assert every <= few <= every * (1 + 1e-3)
+
+
+def test_the_name_of_earlier_versions_still_works():
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    with pytest.warns(DeprecationWarning, match="remaining_budget"):
+        assert ledger.left() == ledger.remaining_budget()

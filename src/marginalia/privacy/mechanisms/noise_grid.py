@@ -24,11 +24,11 @@ _ROOM = 53 - _LOW
 
 
 @dataclass(frozen=True)
-class Lattice:
+class NoiseGrid:
     """Where one vector is released: noise of `scale` steps of length `step` on whole numbers of `quantum`.
 
-    >>> Lattice.of(4.0, quantum=1.0, sensitivity=1.0, norm=math.sqrt(5))
-    Lattice(step=7.450580596923828e-09, scale=536870913, quantum=1.0)
+    >>> NoiseGrid.of(4.0, quantum=1.0, sensitivity=1.0, norm=math.sqrt(5))
+    NoiseGrid(step=7.450580596923828e-09, scale=536870913, quantum=1.0)
     """
 
     step: float  # a power of two
@@ -37,8 +37,8 @@ class Lattice:
 
     @classmethod
     @lru_cache(maxsize=256, typed=True)  # the steps of a run share one
-    def of(cls, scale: float, *, quantum: float, sensitivity: float, norm: float) -> Lattice:
-        """Return the lattice on which noise of standard deviation or Laplace scale `scale` is released.
+    def of(cls, scale: float, *, quantum: float, sensitivity: float, norm: float) -> NoiseGrid:
+        """Return the grid on which noise of standard deviation or Laplace scale `scale` is released.
 
         Where the value's quantum is finer than the step, rounding to the step moves two neighbours apart by at most
         ``norm`` steps more (sqrt(k) in the 2-norm and k in the 1-norm for k entries); the noise is widened as much, so
@@ -59,7 +59,7 @@ class Lattice:
     def noisy(self, value: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return value·quantum + noise·step, rounded to a float once: a function of the exact sum alone.
 
-        >>> Lattice(step=0.25, scale=8, quantum=1.0).noisy(np.array([3]), np.array([-5]))
+        >>> NoiseGrid(step=0.25, scale=8, quantum=1.0).noisy(np.array([3]), np.array([-5]))
         array([1.75])
         """
         finer = math.frexp(self.step)[1] - math.frexp(self.quantum)[1]
