@@ -97,7 +97,13 @@ def each():
 
 FIRST = (
     *("test_workflow.py", "test_isolation.py"),  # of the slow tests
-    *("test_remaining_budget.py", "test_learning_leaks.py", "test_synthesis_leaks.py", "test_plan.py", "test_contract.py"),
+    *(
+        "test_remaining_budget.py",
+        "test_learning_leaks.py",
+        "test_synthesis_leaks.py",
+        "test_plan.py",
+        "test_contract.py",
+    ),
 )
 
 

@@ -126,7 +126,7 @@ class CountedData:
 
     @property
     def book(self) -> str | None:
-        """Path of the book of the table, in which each private fit is entered."""
+        """Path of the budget file of the table, in which each private fit is entered."""
         return self.entry.book
 
     @property

@@ -42,14 +42,14 @@ def test_nothing_is_found_in_fits_that_buy(name, relation):
     assert report.sensitivity == pytest.approx(1)
 
 
-def booked(sigma, failure, ledger, label):
+def charged(sigma, failure, ledger, label):
     noise = GaussianEvent(ledger.neighbours.marginal_sensitivity_l2, sigma, label, arithmetic="exact")
     return CompositionEvent((noise, FailureEvent(failure, label, arithmetic="exact")), label=label)
 
 
 def without_noise(session, counts, *, sigma, failure, label):
     """A threshold on exact counts."""
-    session.charge(booked(sigma, failure, session.ledger, label))
+    session.charge(charged(sigma, failure, session.ledger, label))
     least, exact = threshold(sigma, failure), dict(sorted(counts().items()))
     asked = MechanismCall("partition", label, session.neighbours.marginal_sensitivity_l2, sigma, 1.0, (), least)
     return release(asked, lambda: exact, lambda: {c: float(n) for c, n in exact.items() if n >= least})
@@ -61,8 +61,8 @@ def unbooked(session, counts, *, sigma, failure, label):
 
 
 def low(session, counts, *, sigma, failure, label):
-    """A threshold that one record alone reaches more often than is booked."""
-    session.charge(booked(sigma, failure, session.ledger, label))
+    """A threshold that one record alone reaches more often than is charged."""
+    session.charge(charged(sigma, failure, session.ledger, label))
     least, exact = 1 + sigma, dict(sorted(counts().items()))
     asked = MechanismCall("partition", label, session.neighbours.marginal_sensitivity_l2, sigma, 1.0, (), least)
     noisy = {c: n + sigma * float(session.randomness.generator.standard_normal()) for c, n in exact.items()}
@@ -91,7 +91,7 @@ def from_the_rows(values, **given):
     [
         (Session, "partition", without_noise, "law"),
         (Session, "partition", unbooked, "leak"),
-        (Session, "partition", low, "booked"),
+        (Session, "partition", low, "charge"),
         (Session, "partition", twice, "sensitivity"),
         (purchase, "density", from_the_rows, "asked"),
     ],

@@ -357,7 +357,7 @@ def test_a_private_number_of_rows_is_not_used(learner, message):
 
 
 @pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
-def test_the_reference_books_what_the_closed_form_books(learner):
+def test_the_reference_charges_what_the_closed_form_charges(learner):
     """But in ideal arithmetic; and its generators are those of torch, which a seed of 62 bits decides in any case."""
     pytest.importorskip("opacus")
     rows = rows_of("dp_sgd" if learner is DPSGDClassifier else "ssp")

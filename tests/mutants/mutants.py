@@ -157,17 +157,17 @@ _NO_RELEASE = ("papers/dd_ssp/methods/dp_sgd_grid.py",)  # a published search on
 _SECRET = ("secret",)  # sessions of releases that are not published
 _SESSIONS = ("session", "self.session", "self._session")
 _CHARGES = {  # changes of what is recorded of a release, with the position of the argument
-    "GaussianEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
-    "LaplaceEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
-    "ExponentialEvent": ((0, "booked at half the epsilon", "OLD / 2"),),
+    "GaussianEvent": ((0, "charged at half the sensitivity", "OLD / 2"),),
+    "LaplaceEvent": ((0, "charged at half the sensitivity", "OLD / 2"),),
+    "ExponentialEvent": ((0, "charged at half the epsilon", "OLD / 2"),),
     "PoissonGaussianEvent": (
-        (0, "booked at half the rate", "OLD / 2"),
-        (1, "booked at twice the noise", "OLD * 2"),
-        (2, "booked for half the steps", "max(1, OLD // 2)"),
+        (0, "charged at half the rate", "OLD / 2"),
+        (1, "charged at twice the noise", "OLD * 2"),
+        (2, "charged for half the steps", "max(1, OLD // 2)"),
     ),
-    "ObjectivePerturbationEvent": ((0, "booked at half the bound", "OLD / 2"),),
-    "CompositionEvent": ((1, "booked for half the steps", "max(1, OLD // 2)"),),
-    "RandomStoppingEvent": ((1, "booked at a rarer law of runs", "min(0.99, 2 * OLD)"),),
+    "ObjectivePerturbationEvent": ((0, "charged at half the bound", "OLD / 2"),),
+    "CompositionEvent": ((1, "charged for half the steps", "max(1, OLD // 2)"),),
+    "RandomStoppingEvent": ((1, "charged at a rarer law of runs", "min(0.99, 2 * OLD)"),),
 }
 _POSITIONAL = {  # names of arguments that are passed by position
     "measure_all": (None, None, "sigma", "session"),
@@ -213,7 +213,7 @@ def _of_file(file: str, text: str, caught_by: tuple[str, ...]) -> Iterator[Mutan
 def _changes(node: ast.AST) -> Iterator[tuple[ast.Call, str, ast.AST, str]]:
     """Yield the call at a node, what a change of it does, the node to replace, and the new code."""
     if isinstance(node, ast.Expr) and ast.unparse(node).startswith(("session.charge(", "ledger.append(")):
-        yield node.value, "the release is not booked", node, "pass"
+        yield node.value, "the release is not charged", node, "pass"
     if not isinstance(node, ast.Call):
         return
     for position, what, new in _CHARGES.get(_name(node), ()):

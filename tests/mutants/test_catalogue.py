@@ -319,8 +319,8 @@ class Method:
         f"{release}: gaussian: half the noise",
         f"{release}: gaussian: a ledger that is thrown away",
         f"{release}: descend: a ledger that is thrown away",
-        f"{release}: charge: the release is not booked",
-        f"{release}: GaussianEvent: booked at half the sensitivity",
+        f"{release}: charge: the release is not charged",
+        f"{release}: GaussianEvent: charged at half the sensitivity",
     ]
     new = []
     for mutant in found:

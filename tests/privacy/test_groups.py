@@ -113,7 +113,7 @@ def test_the_calibration_of_a_fit_spends_its_budget_and_no_more(relation, k, eps
     assert (0 if delta > epsilon else 0.99 * epsilon) <= spent <= epsilon * (1 + 1e-9)
 
 
-def test_the_mechanism_books_the_group_and_the_same_output_noise():
+def test_the_mechanism_charges_the_group_and_the_same_output_noise():
     given = {"n_features": 2, "quantum": 2.0**-14, "bound": 1, "sigma": 9, "regulariser": 99, "output_sigma": 1e-3}
     one, several = Ledger("add_remove"), Ledger("add_remove", unit=Unit("patient", 3))
     for ledger in (one, several):

@@ -543,7 +543,7 @@ def test_summary_is_json() -> None:
     }
 
 
-def booked(ledger: Ledger) -> Ledger:
+def charged(ledger: Ledger) -> Ledger:
     ledger.append(CompositionEvent((GaussianEvent(1, 9), ExponentialEvent(0.1, "pair", 2.0)), 3, "run"), "seeded")
     ledger.close()
     return ledger
@@ -551,7 +551,7 @@ def booked(ledger: Ledger) -> Ledger:
 
 def test_round_trip() -> None:
     inputs = [("domain", {"age": 3}, "documented"), ("number of rows", 10, "declared")]
-    ledger = booked(Ledger("replace_one", epsilon=3, delta=1e-5, scope="adults", public_inputs=inputs))
+    ledger = charged(Ledger("replace_one", epsilon=3, delta=1e-5, scope="adults", public_inputs=inputs))
     summary = json.loads(json.dumps(ledger.summary()))
     again = Ledger.from_summary(summary)
     assert again.summary() == ledger.summary() == summary
@@ -574,7 +574,7 @@ def test_a_forged_summary_is_exposed() -> None:
 
 
 def test_a_summary_that_claims_less_than_was_spent_certifies_nothing() -> None:
-    summary = booked(Ledger("add_remove", epsilon=3, delta=1e-5)).summary()
+    summary = charged(Ledger("add_remove", epsilon=3, delta=1e-5)).summary()
     assert Ledger.from_summary(summary | {"epsilon_spent": summary["epsilon_spent"] * 2}).certified
     read = Ledger.from_summary(summary | {"epsilon_spent": summary["epsilon_spent"] / 2})
     assert not read.certified
@@ -582,7 +582,7 @@ def test_a_summary_that_claims_less_than_was_spent_certifies_nothing() -> None:
 
 
 def test_a_bad_summary_is_one_line() -> None:
-    summary = booked(Ledger("add_remove", epsilon=3, delta=1e-5)).summary()
+    summary = charged(Ledger("add_remove", epsilon=3, delta=1e-5)).summary()
     for wrong in (
         {"events": [{"type": "Path"}]},
         {"events": [{"type": "GaussianEvent", "sensitivity": 1}]},

@@ -100,7 +100,7 @@ def test_a_refused_release_leaves_no_trace():
     assert ledger.randomness == "system"
 
 
-def test_a_closed_ledger_books_nothing():
+def test_a_closed_ledger_charges_nothing():
     ledger = ledger_of(GaussianEvent(1.0, 8.0), epsilon=1.0, delta=1e-5)
     ledger.close()
     with pytest.raises(PrivacyError, match="closed"):

@@ -114,10 +114,10 @@ def test_what_is_asked_for_is_what_is_booked():
         Session(ledger, randomness).select([1, 2], sensitivity=5, epsilon=0.1)
         minimiser(Session(ledger, randomness), nobody(), bound=6, sigma=7)
     one, two, three, four, five = ledger.events
-    booked = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
-    booked += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
+    charged = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
+    charged += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
     gap = output_sensitivity(3, bound=6, sigma=7, regulariser=20)
-    assert heard == booked == [(3, 8), (4, 9), (5, 0.1), (6, 7), (gap, 1e-6)]
+    assert heard == charged == [(3, 8), (4, 9), (5, 0.1), (6, 7), (gap, 1e-6)]
 
 
 def test_several_releases_are_charged_together_and_each_has_its_own_noise():

@@ -48,7 +48,7 @@ def entries(path):
 def release_without_end(path, out, start):
     """Make releases as a fit does, each with a name of its own; note a name as soon as its noise is drawn."""
     with charging(PrivacyOdometer(path), "loop"):
-        ledger = Ledger(ADD, booking=current_recorder())
+        ledger = Ledger(ADD, recorder=current_recorder())
         for i in range(10**6):
             label = f"{start}.{i}"
             Session(ledger, Randomness(None)).gaussian([i], sensitivity=1, sigma=1e5, label=label)
@@ -372,9 +372,9 @@ def test_a_thread_records_nothing_in_the_file_of_another(odometer, tmp_path):
 
     def fit():
         seen.append(current_recorder())
-        Ledger(ADD, booking=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
+        Ledger(ADD, recorder=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
         with charging(own, "own"):
-            Ledger(ADD, booking=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
+            Ledger(ADD, recorder=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
 
     with charging(odometer, "mine") as recorder:
         thread = threading.Thread(target=fit)
@@ -430,7 +430,7 @@ def test_a_disk_that_refuses_an_entry_refuses_the_release(odometer, monkeypatch)
         raise OSError(28, "No space left on device")
 
     before = odometer.path.read_bytes()
-    ledger = Ledger(ADD, booking=ReleaseRecorder(odometer, "x"))
+    ledger = Ledger(ADD, recorder=ReleaseRecorder(odometer, "x"))
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(InputError, match="No space left on device; nothing is released"):

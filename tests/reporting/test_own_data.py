@@ -74,7 +74,7 @@ def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path)
     assert "<title>PRIVATE: " in top
     assert 'class="private" role="note"><strong>PRIVATE: for the owner of the rows of mine.' in top
     assert "May I publish this? No, because " in top
-    assert "Of mine no book was kept: nobody knows what all fits cost together." in top
+    assert "Of mine no budget file was kept: nobody knows what all fits cost together." in top
     places = re.findall(r"<(?:caption|figcaption).*?</(?:caption|figcaption)>", text, flags=re.DOTALL)
     assert sum(NOTE in place for place in places) == 3  # two tables and a figure
     assert stat.S_IMODE(os.stat(tmp_path / "own.html").st_mode) == 0o600
@@ -123,7 +123,7 @@ def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_
     own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="mine")
     top = page(tmp_path / "own.html", own, books=[facts]).split("<main")[0]
     assert f"t.book, of mine, holds 2 releases, which together cost ε = {facts['spent']:.4g} of 2 at δ = 1e-05" in top
-    assert "no book was kept" not in top
+    assert "no budget file was kept" not in top
 
 
 def test_a_total_that_is_no_guarantee_says_so(prepare, tmp_path):

@@ -23,7 +23,7 @@ class Noted:
             "add_remove",
             epsilon=self.epsilon,
             delta=self.delta,
-            booking=None if self.beside else current_recorder(),
+            recorder=None if self.beside else current_recorder(),
             planned=True,
         )
         told = os.open(self.told or os.devnull, os.O_CREAT | os.O_WRONLY | os.O_APPEND)

@@ -156,7 +156,7 @@ def model(ledger):
     return SimpleNamespace(ledger_=ledger)
 
 
-def booked(*events, **budget):
+def charged(*events, **budget):
     ledger = Ledger("add_remove", calibration="published", **budget, planned=True)
     for event in events:
         ledger.append(event)
@@ -164,16 +164,16 @@ def booked(*events, **budget):
 
 
 def test_a_ledger_is_held_to_what_was_asked_for():
-    own = booked(GaussianEvent(1, 1, arithmetic="exact"), epsilon=100, delta=1e-5)
+    own = charged(GaussianEvent(1, 1, arithmetic="exact"), epsilon=100, delta=1e-5)
     assert own.ledger_.certified
     spent, message = records.certificate(own, 1e-5, epsilon=1)
     assert spent > 4
     assert message.startswith("not certified: requested epsilon 1 at delta 1e-05, spent 4.37")
     assert records.certificate(own, 1e-5, epsilon=5)[1] == ""
-    ideal = booked(GaussianEvent(1, 1), epsilon=100, delta=1e-5)
+    ideal = charged(GaussianEvent(1, 1), epsilon=100, delta=1e-5)
     assert records.certificate(ideal, 1e-5, epsilon=5)[1] == records.IDEAL
-    assert records.certificate(booked(GaussianEvent(1, 10)), 1e-5)[1] == "not certified: no budget was set"
-    uncovered = booked(*[ObjectivePerturbationEvent(1, 5, 2)] * 2, epsilon=100, delta=1e-5)
+    assert records.certificate(charged(GaussianEvent(1, 10)), 1e-5)[1] == "not certified: no budget was set"
+    uncovered = charged(*[ObjectivePerturbationEvent(1, 5, 2)] * 2, epsilon=100, delta=1e-5)
     assert records.certificate(uncovered, 1e-5)[0] == math.inf
     assert "no accountant covers" in records.certificate(uncovered, 1e-5)[1]
 

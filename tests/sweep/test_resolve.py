@@ -74,7 +74,7 @@ def test_a_book_is_looked_at_before_a_job_runs(offline):
     ):
         with pytest.raises(InputError, match=message):
             sweep.resolve({"datasets": [OWN | changes], "methods": ["ssp"]}, {})
-    with pytest.raises(InputError, match="is of add_remove, of which fits under replace_one promise nothing"):
+    with pytest.raises(InputError, match="is of add_remove, which fits under replace_one do not cover"):
         sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"], "relation": "replace_one"}, {})
 
 

@@ -151,16 +151,16 @@ def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
     ledger = getattr(g.recorded.model, "ledger_", None)
     calls = [release.call for release in g.recorded.releases]
     if g.recorded.tape.uncharged and isinstance(ledger, Ledger):
-        yield Finding("booked", "the first release", "it is made before anything is charged")
+        yield Finding("charge", "the first release", "it is made before anything is charged")
     if not isinstance(ledger, Ledger):
         what = "has no ledger_ of marginalia.privacy.ledger.Ledger"
-        yield Finding("unreleased" if not calls else "booked", "the fitted object", what)
+        yield Finding("unreleased" if not calls else "charge", "the fitted object", what)
         return
     yield from loss.unbooked(calls, ledger, g.recorded.tape.runs)
     if not ledger.certified and ledger.calibration != "published" and ledger.events:
         yield Finding("budget", "the ledger", ledger.message)
     if ledger.relation is not subject.relation:
-        yield Finding("booked", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
+        yield Finding("charge", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
     samples = [(event.rate, count * event.steps) for event, count in flattened(ledger.events) if is_subsampled(event)]
     drawn = g.recorded.tape.samples
     steps = sum(count for _, count in samples)
@@ -296,8 +296,8 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
     pairs = [pair for g in groups for pair in g.pairs]
     shares = [share for pair in pairs for share in pair.shares()]
     worst, certified = loss.LossEstimate(0.0, 0.0, 0.0), math.inf
-    booked = [g for g in groups if isinstance(getattr(g.recorded.model, "ledger_", None), Ledger)]
-    for g in sorted(booked, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
+    charged = [g for g in groups if isinstance(getattr(g.recorded.model, "ledger_", None), Ledger)]
+    for g in sorted(charged, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
         ledger = g.recorded.model.ledger_
         spent = ledger.epsilon_spent or math.inf
         terms, wrong = _linear_terms(subject, g)
@@ -311,7 +311,7 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
             worst, certified = attained, spent if ledger.certified else math.inf
         if attained.epsilon > spent * (1 + 1e-6):
             text = f"neighbours are told apart at epsilon {attained.epsilon:.6g}, charged is {spent:.6g}"
-            findings += (Finding("booked", "the worst pair", text),)
+            findings += (Finding("charge", "the worst pair", text),)
     return Report(
         subject.name,
         subject.variant,
@@ -325,7 +325,7 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
         worst.share,
         worst.mu,
         max(shares, default=0.0),
-        booked[0].recorded.model.ledger_.arithmetic if booked else "",
+        charged[0].recorded.model.ledger_.arithmetic if charged else "",
         _unique(findings),
         0.0,
     )

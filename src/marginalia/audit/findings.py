@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # Of each check: what a finding means, and how to mend it.
 MEANINGS = {
     "unreleased": (
-        "the method reads the rows and books no release: nothing protects them",
+        "the method reads the rows and charges no release: nothing protects them",
         "read rows only inside a mechanism of marginalia.privacy.mechanisms, with self's ledger and randomness",
     ),
     "leak": (
@@ -23,7 +23,7 @@ MEANINGS = {
         "one record moves the exact value further than was declared: the noise is too small",
         "bound every record's contribution, or declare the larger sensitivity",
     ),
-    "booked": (
+    "charge": (
         "the ledger was charged less than what was released",
         "give every mechanism the ledger of the fit, and the noise that was charged",
     ),
@@ -35,7 +35,7 @@ MEANINGS = {
         "what is drawn does not have the law that the certificate assumes",
         "leave noise and selections to the mechanisms",
     ),
-    "lattice": (
+    "grid": (
         "noise of floating-point arithmetic: its gaps give exact values away (Mironov 2012)",
         "release whole numbers of a public unit through the mechanisms",
     ),

@@ -128,7 +128,7 @@ def lattice_findings(releases: Sequence[Release]) -> Iterator[Finding]:
         if (places != np.floor(places)).any():
             share = float((places != np.floor(places)).mean())
             yield Finding(
-                "lattice", f"{call.mechanism} release '{call.label}'", f"{share:.0%} of outputs are off the grid"
+                "grid", f"{call.mechanism} release '{call.label}'", f"{share:.0%} of outputs are off the grid"
             )
             return
         small = np.abs(places) < 2.0**52
@@ -138,7 +138,7 @@ def lattice_findings(releases: Sequence[Release]) -> Iterator[Finding]:
         p = stats.chisquare(np.bincount(outputs, minlength=8)).pvalue
         if p < FALSE_ALARM:
             yield Finding(
-                "lattice", f"{outputs.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
+                "grid", f"{outputs.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
             )
 
 

@@ -163,7 +163,7 @@ def refit_findings(model: Any, table: SyntheticTable) -> Iterator[Finding]:
         else:  # post-processing: nothing is released
             return
     if hasattr(model, "ledger_"):
-        yield Finding("booked", "a fit that is refused", "the ledger of the fit before stays on the model")
+        yield Finding("charge", "a fit that is refused", "the ledger of the fit before stays on the model")
 
 
 def kept_findings(model: Any, table: SyntheticTable, arguments: tuple[Any, ...], *, own: bool) -> list[Finding]:

@@ -190,9 +190,9 @@ def unbooked(calls: Sequence[MechanismCall], ledger: Ledger, runs: Sequence[int]
     """
     if not ledger.events:
         return (
-            [Finding("unreleased", "the ledger", "no release was booked")]
+            [Finding("unreleased", "the ledger", "no release was charged")]
             if not calls
-            else [Finding("booked", "the ledger", f"{len(calls)} releases were made, and none is in it")]
+            else [Finding("charge", "the ledger", f"{len(calls)} releases were made, and none is in it")]
         )
     spent, charged = cost_of_calls(calls), cost_of_ledger(ledger, sum(runs))
     findings = []
@@ -200,9 +200,9 @@ def unbooked(calls: Sequence[MechanismCall], ledger: Ledger, runs: Sequence[int]
         where = f"{kind} releases"
         if spent[kind] > charged[kind] * (1 + TOLERANCE):
             text = f"asked for {spent[kind]:.9g}, charged {charged[kind]:.9g} (sum of squares for Gaussians)"
-            findings.append(Finding("booked", where, text))
+            findings.append(Finding("charge", where, text))
         elif charged[kind] > 0 and spent[kind] == 0:
-            findings.append(Finding("booked", where, "are in the ledger, but were made outside the mechanisms"))
+            findings.append(Finding("charge", where, "are in the ledger, but were made outside the mechanisms"))
     return findings
 
 

@@ -78,7 +78,7 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
         "Look at, fetch and check data sets.",
         {"list": data.list_datasets, "fetch": data.fetch, "describe": data.describe, "check": data.check},
     ),
-    "budget": ("Keep the book of a table.", {"open": budget.open_book, "show": budget.show_book}),
+    "budget": ("Keep the budget file of a table.", {"open": budget.open_budget, "show": budget.show_budget}),
     "methods": ("Look at the methods.", {"list": fit.list_methods}),
     "domain": ("Say what the columns of a raw table hold.", {"init": data.init}),
 }

@@ -1,4 +1,4 @@
-"""Verbs about the book of a table: what all its releases may cost together, and what they have cost."""
+"""Verbs about the budget file of a table: what all its releases may cost together, and what they have cost."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from marginalia.cli.shared import DeltaOption, EpsilonOption, Json, Relation, sh
 if TYPE_CHECKING:
     from marginalia.privacy.ledger import Ledger
 
-BookPath = Annotated[Path, typer.Argument(help="File of the book.")]
+BudgetPath = Annotated[Path, typer.Argument(help="The budget file.")]
 
 
-def open_book(
-    book: BookPath,
+def open_budget(
+    file: BudgetPath,
     epsilon: EpsilonOption,
     delta: DeltaOption = 1e-5,
     relation: Relation = "add_remove",
@@ -29,37 +29,37 @@ def open_book(
     ] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Open a book: the total that all releases of a table may cost together.
+    """Open a budget file: the total that all releases of a table may cost together.
 
     fit, synthesize and release with --budget enter what they release before its noise is drawn, and are refused beyond
     it. What comes next may be chosen after a look at earlier releases. Costs add up in Gaussian DP; a reserve, which is
     fixed now, is for DP-SGD on samples of the rows, objective perturbation, private tuning and Laplace noise. Seeded
     releases are refused, too: two of them may have the same noise. With --experiments they are accepted.
 
-    Example: marginalia budget open t.book --epsilon 2
+    Example: marginalia budget open t.budget --epsilon 2
     """
     from marginalia.privacy.odometer import PrivacyOdometer
 
     opened = PrivacyOdometer.create(
-        book, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve
+        file, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve
     )
     ledger = opened.ledger
-    facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
+    facts = {"file": str(file), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= _reserve(ledger)
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
-    line = f"{book}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
+    line = f"{file}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
     show(as_json, facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
 
 
-def show_book(book: BookPath, as_json: Json = False) -> None:
+def show_budget(file: BudgetPath, as_json: Json = False) -> None:
     """Show what was entered, what all of it costs together, and what is left.
 
-    Example: marginalia budget show t.book
+    Example: marginalia budget show t.budget
     """
     from marginalia.errors import PrivacyError
     from marginalia.privacy.odometer import PrivacyOdometer
 
-    found = PrivacyOdometer(book)
+    found = PrivacyOdometer(file)
     ledger, releases, problem = found.ledger, found.releases(), found.problem
     assert ledger.budget is not None
     epsilon, delta = ledger.budget
@@ -69,7 +69,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     except PrivacyError:
         left = (0.0, 0.0)
     spent = found.epsilon_spent
-    facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
+    facts = {"file": str(file), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= {"experiments": found.experiments, "seeded_events": found.n_seeded, "problem": problem or None}
     facts |= {"spent": None if problem else spent, "left": left, **_reserve(ledger)}
     facts["releases"] = [{"release": name, "events": n} for name, n in releases]
@@ -88,7 +88,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
 
 
 def _reserve(ledger: Ledger) -> dict[str, Any]:
-    """Return the reserve of a book and what is spent of it; nothing of one that was opened by an earlier version."""
+    """Return the reserve of a budget file and what is spent of it; nothing where an earlier version opened it."""
     from marginalia.privacy.filters import Filter
 
     if not isinstance(ledger.filter, Filter) or ledger.filter.delta == 0:
@@ -98,7 +98,7 @@ def _reserve(ledger: Ledger) -> dict[str, Any]:
 
 
 def _reserve_lines(ledger: Ledger) -> list[str]:
-    """Return one line on the reserve of a book, if it has one."""
+    """Return one line on the reserve of a budget file, if it has one."""
     facts = _reserve(ledger)
     if not facts:
         return []

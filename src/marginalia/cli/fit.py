@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 
-BookFile = Annotated[
+BudgetFile = Annotated[
     Path | None,
-    typer.Option("--budget", help="Book of the table, in which the release is entered; see budget open."),
+    typer.Option("--budget", help="Budget file of the table, in which the release is entered; see budget open."),
 ]
 Share = Annotated[
     float | None,
@@ -81,7 +81,7 @@ def fit(
     on_missing_target: Annotated[
         str, typer.Option("--on-missing-target", help="refuse, or drop: fit the rows that have a target (add_remove).")
     ] = "refuse",
-    book: BookFile = None,
+    budget_file: BudgetFile = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +100,7 @@ def fit(
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     folds: list[str] = []
     table = read_rows(data, domain, preprocessing_share, unit=(unit, rows_per_unit), notes=folds)
-    with _fitting(method, as_json), _recorded(book, method, data, budget) as check:
+    with _fitting(method, as_json), _recorded(budget_file, method, data, budget) as check:
         model = fit_learner(
             *(method, table, target, budget),
             calibration=calibration,
@@ -151,7 +151,7 @@ def synthesize(
         typer.Option("--csv-safe", help="Begin texts that a spreadsheet would compute with an apostrophe."),
     ] = False,
     preprocessing_share: Share = None,
-    book: BookFile = None,
+    budget_file: BudgetFile = None,
     model_file: Annotated[
         Path | None, typer.Option("--model", help="Write the fitted model, too (npz): what infer reads.")
     ] = None,
@@ -179,7 +179,7 @@ def synthesize(
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(table.names))
-    with _fitting(method, as_json), _recorded(book, method, data, budget) as check:
+    with _fitting(method, as_json), _recorded(budget_file, method, data, budget) as check:
         model = fit_synthesizer(method, table, budget)
         check(model)
         with write_with_certificate(model, out) as temporary:

@@ -48,7 +48,7 @@ def release(
     unit: UnitOption = None,
     rows_per_unit: RowsPerUnit = None,
     preprocessing_share: fit.Share = None,
-    book: fit.BookFile = None,
+    budget_file: fit.BudgetFile = None,
     as_json: Json = False,
 ) -> None:
     """Release what declared regressions need, for intervals nearly as narrow as without privacy, and its certificate.
@@ -82,7 +82,7 @@ def release(
         relation=budget.relation,
         random_state=budget.random_state,
     )
-    with fit._fitting(_NAME, as_json), fit._recorded(book, _NAME, table, budget) as check:
+    with fit._fitting(_NAME, as_json), fit._recorded(budget_file, _NAME, table, budget) as check:
         model.fit(rows)
         check(model)
         model.save(out)

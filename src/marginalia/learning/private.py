@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @parameters
 class BudgetedLearner(LinearLearner):
-    """A learner that sees private rows only through mechanisms, each booked in `ledger_`.
+    """A learner that sees private rows only through mechanisms, each charged in `ledger_`.
 
     A subclass implements `_release`. Parameters are described once, here.
 
@@ -143,7 +143,7 @@ class BudgetedLearner(LinearLearner):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
-            booking=current_recorder(),
+            recorder=current_recorder(),
             unit=unit,
             planned=True,
         )

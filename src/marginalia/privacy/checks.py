@@ -19,7 +19,7 @@ def budget(epsilon: SupportsFloat, delta: SupportsFloat, *, pure: bool = False) 
     """Return a privacy budget as floats; with `pure` delta may be 0.
 
     An epsilon below `LEAST_EPSILON` is refused, since the accountants' rounding is then no longer small beside it: what
-    costs epsilon by the formula costs more by the books. A delta above `LARGEST_DELTA` is refused, since with
+    costs epsilon by the formula costs more by the accountant. A delta above `LARGEST_DELTA` is refused, since with
     probability delta everything may be told: a release of each record as it is, with probability 1/n, is (0, 1/n)-DP.
     So delta must be far below 1/n; n is private under add_remove, hence one bound for all tables, the 1/n of a hundred
     records, fewer than which nothing here learns from.

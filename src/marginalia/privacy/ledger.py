@@ -136,7 +136,7 @@ class Ledger:
     scope : str, default ""
         Whose rows are protected, where it is not every row; may be set later.
     public_inputs : iterable of PublicInput, or of (name, value, source)
-    booking : EventRecorder, optional
+    recorder : EventRecorder, optional
         Recorder of the budget file of the table (`privacy.odometer`), in which each event is recorded, too, before its
         noise is drawn.
     unit : Unit, optional
@@ -187,7 +187,7 @@ class Ledger:
         calibration: str = "tight",
         scope: str = "",
         public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
-        booking: EventRecorder | None = None,
+        recorder: EventRecorder | None = None,
         unit: Unit | None = None,
         planned: bool = False,
         reserve: tuple[float, float] = (0.0, 0.0),
@@ -210,7 +210,7 @@ class Ledger:
         self._cost = NOTHING  # of all events: sums, so that most releases are appended in constant time
         self._randomness = ""
         self._closed = False
-        self._recorder = booking
+        self._recorder = recorder
         self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
     def __repr__(self) -> str:

@@ -85,11 +85,11 @@ class PrivacyOdometer:
     >>> from marginalia.privacy.events import GaussianEvent
     >>> rows = Neighbours(Relation.ADD_REMOVE)
     >>> with TemporaryDirectory() as folder:
-    ...     odometer = PrivacyOdometer.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    ...     odometer = PrivacyOdometer.create(f"{folder}/t.budget", "add_remove", epsilon=1.0, delta=1e-5)
     ...     odometer.record(GaussianEvent(1.0, 4.0), rows, "system", "ages")
     ...     odometer.record(GaussianEvent(1.0, 4.0), rows, "system", "pay")
     Traceback (most recent call last):
-    marginalia.privacy.odometer.RefusedError: ...t.book: refused: with GaussianEvent epsilon 1.37 of 1 at delta ...
+    marginalia.privacy.odometer.RefusedError: ...t.budget: refused: with GaussianEvent epsilon 1.37 of 1 at delta ...
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -398,9 +398,9 @@ class ReleaseRecorder:
     >>> from tempfile import TemporaryDirectory
     >>> from marginalia.privacy.events import GaussianEvent
     >>> with TemporaryDirectory() as folder:
-    ...     odometer = PrivacyOdometer.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    ...     odometer = PrivacyOdometer.create(f"{folder}/t.budget", "add_remove", epsilon=1.0, delta=1e-5)
     ...     recorder = ReleaseRecorder(odometer, "ages")
-    ...     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, booking=recorder)
+    ...     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, recorder=recorder)
     ...     ledger.append(GaussianEvent(1.0, 4.0), "system")
     ...     recorder.n_recorded, odometer.releases()
     (1, [('ages', 1)])
@@ -427,7 +427,7 @@ class ReleaseRecorder:
 
 
 def current_recorder() -> ReleaseRecorder | None:
-    """Return the recorder of the `charging` block around this call, or None; a new ledger takes it as ``booking``.
+    """Return the recorder of the `charging` block around this call, or None; a new ledger takes it as ``recorder``.
 
     It is a context variable: a thread never records its events in the budget file of another thread.
 
@@ -454,9 +454,9 @@ def charging(odometer: PrivacyOdometer, release: str) -> Iterator[ReleaseRecorde
     >>> from tempfile import TemporaryDirectory
     >>> from marginalia.privacy.events import GaussianEvent
     >>> with TemporaryDirectory() as folder:
-    ...     odometer = PrivacyOdometer.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    ...     odometer = PrivacyOdometer.create(f"{folder}/t.budget", "add_remove", epsilon=1.0, delta=1e-5)
     ...     with charging(odometer, "ages"):
-    ...         Ledger("add_remove", booking=current_recorder()).append(GaussianEvent(1.0, 8.0), "system")
+    ...         Ledger("add_remove", recorder=current_recorder()).append(GaussianEvent(1.0, 8.0), "system")
     ...     odometer.releases()
     [('ages', 1)]
     """

@@ -163,7 +163,7 @@ def counted_in(records: pd.DataFrame) -> set[str]:
 
 
 def books_of(descriptions: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
-    """Return what stands in the books of all prepared data sets: the total, and what all of its releases cost together.
+    """Return the budget files of all prepared data sets: the total, and what all releases in it cost together.
 
     `descriptions` are as in `datasets_info`.
     """

@@ -70,7 +70,7 @@ class Prepared:
     raw, raw_test : RawTable or None
         Of data with labels or edges that each run buys: all columns of `table` and `test`, which have the others.
     book : str or None
-        Path of the book of the table, in which each private fit is entered.
+        Path of the budget file of the table, in which each private fit is entered.
     """
 
     name: str

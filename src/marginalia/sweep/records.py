@@ -54,7 +54,7 @@ class ResultRecord:
     seed : int
         Of the noise; 0 where that came from the operating system, as for a user's own data.
     status : str
-        ``ok``, ``failed``, ``timeout``, ``memory``, or ``refused`` by the book of the table.
+        ``ok``, ``failed``, ``timeout``, ``memory``, or ``refused`` by the budget file of the table.
     message : str
         Of a run that failed, why; of one that succeeded, why its ledger does not certify it, else empty.
     code_version : str

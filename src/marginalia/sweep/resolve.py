@@ -208,13 +208,13 @@ def check_entry(entry: Entry) -> None:
 
 
 def check_book(entry: Entry, relation: str) -> None:
-    """Refuse a data set whose book is none, or promises what fits under `relation` do not keep."""
+    """Refuse a data set whose budget file cannot be read, or is of a relation that `relation` does not cover."""
     assert entry.book is not None
     kept = PrivacyOdometer(entry.book).ledger.relation
     if kept == Relation.ADD_REMOVE != relation:
         raise InputError(
-            f"data set '{entry.name}': its book {entry.book} is of {kept}, of which fits under {relation} promise "
-            "nothing; take that relation, or open another book"
+            f"data set '{entry.name}': its budget file {entry.book} is of {kept}, which fits under {relation} "
+            f"do not cover; run with relation: {kept}, or open another budget file"
         )
 
 

@@ -183,7 +183,7 @@ class Runner:
 
     @cached_property
     def _edition(self) -> str:
-        """What names of stored cells say of the data: the hash of public rows, a seal of own ones and of their book."""
+        """What names of stored cells say of the data: the hash of public rows, a seal of own ones and their budget."""
         if self._catalogued:
             return self.data.digest
         return self.store.sealed(self.data.digest + (self._odometer.id if self._odometer else ""))

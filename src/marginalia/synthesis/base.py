@@ -176,7 +176,7 @@ class Synthesizer(Parameters, ABC):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
-            booking=current_recorder(),
+            recorder=current_recorder(),
             unit=given.unit,
             planned=True,
         )

@@ -261,8 +261,8 @@ def test_all_releases_together_cost_mu(relation, bounds, shares):
 
 @pytest.mark.parametrize("bounds", [None, (0, 5000)])
 def test_what_is_booked_does_not_depend_on_the_rows(bounds):
-    booked = [found(rows, bounds=bounds)[1].events for rows in ([], [4.0], range(5000), [math.nan] * 9)]
-    assert booked[1:] == booked[:-1]
+    charged = [found(rows, bounds=bounds)[1].events for rows in ([], [4.0], range(5000), [math.nan] * 9)]
+    assert charged[1:] == charged[:-1]
 
 
 # -- what neighbours can learn --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Buying a domain: what is booked, what is written into it, and what single rows can never change."""
+"""Buying a domain: what is charged, what is written into it, and what single rows can never change."""
 
 import math
 
@@ -178,7 +178,7 @@ def test_nothing_to_buy_costs_nothing():
     ],
 )
 def test_no_single_row_stops_a_purchase(row, column):
-    """A refusal would be a release that nobody booked."""
+    """A refusal would be a release that nobody charged."""
     frame = FRAME.astype(object)
     frame.loc[0, column] = row
     domain, table, _ = bought(frame)
@@ -261,7 +261,7 @@ ODD = {
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ODD)
 def test_no_value_of_a_bought_column_is_refused(column):
-    """A refusal would be a release that nobody booked: what cannot be read is missing, infinities are in outer bins."""
+    """A refusal would be an uncharged release: what cannot be read is missing, infinities are in outer bins."""
     odd = ODD[column]
     frame = FRAME.astype(object).assign(**{column: [*odd, *FRAME[column].astype(object)[len(odd) :]]})
     domain, table, ledger = bought(frame)

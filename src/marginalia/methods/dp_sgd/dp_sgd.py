@@ -391,7 +391,7 @@ def best_of_random_runs(
 
 
 def planned_runs(epsilon: float, delta: float) -> list[Event]:
-    """Return what `best_of_random_runs` books, but for the parts of a run.
+    """Return what `best_of_random_runs` charges, but for the parts of a run.
 
     >>> round(planned_runs(1.0, 1e-5)[0].r, 3)
     0.05

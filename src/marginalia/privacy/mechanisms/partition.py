@@ -74,8 +74,8 @@ def partition(
     Notes
     -----
     Gaussian thresholding (Korolova, Kenthapadi, Mishra & Ntoulas 2009 with Laplace noise; Gopi et al. 2020 with
-    Gaussian noise, for sets of many categories a record). Booked as two events. On categories that both neighbours have
-    the release is Gaussian, of L2 sensitivity 1 (add/remove) or √2, times k for units of k rows; what is shown is
+    Gaussian noise, for sets of many categories a record). Charged as two events. On categories that both neighbours
+    have the release is Gaussian, of L2 sensitivity 1 (add/remove) or √2, times k for units of k rows; what is shown is
     post-processing. Categories that one neighbour alone has stand for one unit: where none is shown, nothing depends on
     them, and one is shown with probability at most `failure` (see `threshold`). Under replace-one each of the two may
     have such categories; the total variation of what these add is still at most `failure`, since an event holds with

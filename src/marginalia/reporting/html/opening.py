@@ -76,14 +76,14 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
         return None
     kept = {name for book in books for name in book["datasets"]}
     totals = [
-        f"The book {Path(book['book']).name}, of {_named(book['datasets'])}, "
+        f"The budget file {Path(book['book']).name}, of {_named(book['datasets'])}, "
         f"holds {_count(book['releases'], 'release')}, which together cost {_cost(book)} "
         f"of {book['epsilon']:g} at δ = {book['delta']:g} ({book['relation']}): "
         f"models and synthetic tables, not this page.{_caveat(book)}"
         for book in books
     ]
     if without := [name for name in own if name not in kept]:
-        totals.append(f"Of {_named(without)} no book was kept: nobody knows what all fits cost together.")
+        totals.append(f"Of {_named(without)} no budget file was kept: nobody knows what all fits cost together.")
     if any(book["relation"] == "add_remove" for book in books):
         totals.append(f"Under add_remove {ABOUT_TOTALS}.")
     return (
@@ -98,7 +98,7 @@ def _cost(book: Mapping[str, Any]) -> str:
 
 
 def _caveat(book: Mapping[str, Any]) -> str:
-    """Return why the total of a book is no guarantee; empty where it is one."""
+    """Return why the total of a budget file is no guarantee; empty where it is one."""
     if problem := book.get("problem"):
         return f" The cost is not known: {problem}."
     if book.get("experiments"):
