@@ -97,6 +97,12 @@ def test_bad_noise(bad: float, session: Session) -> None:
         session.select([1, 2], epsilon=1, sensitivity=bad)
 
 
+def test_a_value_without_an_event_is_refused_before_the_charge(session: Session) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        session.gaussians([[1], [2]], [GaussianEvent(1.0, 8.0)])
+    assert session.ledger.events == ()
+
+
 def test_bad_values(session: Session) -> None:
     with pytest.raises(InputError, match="for age is not made of whole numbers"):
         session.gaussian([1, 0.5], sensitivity=1, sigma=1, label="age")

@@ -163,10 +163,11 @@ def gaussians(
     >>> session.gaussians([[3, 5], [8]], [GaussianEvent(1.0, 2.0), GaussianEvent(1.0, 4.0)])[1].shape
     (1,)
     """
+    pairs = list(zip(values, events, strict=True))  # an error comes before the charge
     session.charge(CompositionEvent(tuple(events), label=label))
     return [
         with_gaussian_noise(value, e.sensitivity, e.sigma, session.randomness, quantum=quantum, label=e.label)
-        for value, e in zip(values, events, strict=True)
+        for value, e in pairs
     ]
 
 
