@@ -203,7 +203,7 @@ def retail(seed: int = 0, rows: int = 60_000) -> Raw:
             (number(f, "total") - number(f, "unit_price") * number(f, "quantity")).abs() < 0.0051
         )
     }
-    derived = {"total": "round(unit_price * quantity, 2)"}
+    derived = {"total": "round_even(unit_price * quantity, 2)"}
     return Raw(frame, known, full, derived, [], holds, ["order_id"])
 
 
@@ -301,8 +301,8 @@ def hospital(seed: int = 0, rows: int = 40_000) -> Raw:
     }
     derived = {
         "discharge": "admission + los",
-        "age_group": "'0-17' if age < 18 else '18-39' if age < 40 else '40-64' if age < 65 "
-        "else '65-79' if age < 80 else '80+'",
+        "age_group": "CASE WHEN age < 18 THEN '0-17' WHEN age < 40 THEN '18-39' WHEN age < 65 THEN '40-64' "
+        "WHEN age < 80 THEN '65-79' ELSE '80+' END",
     }
     return Raw(frame, known, full, derived, ["icd_3 needs icd_2"], holds, ["stay_id"])
 
@@ -466,7 +466,7 @@ def flights(folder: Path, seed: int = 0, rows: int = 60_000) -> Raw:
         "arr_time needs dep_time": lambda f: (f["arr_time"] == "") | (f["dep_time"] != ""),
         "dep_delay needs dep_time": lambda f: (f["dep_delay"] == "") == (f["dep_time"] == ""),
     }
-    derived = {"hour": "floor(sched_dep_time / 100)", "minute": "sched_dep_time - 100 * floor(sched_dep_time / 100)"}
+    derived = {"hour": "sched_dep_time // 100", "minute": "sched_dep_time % 100"}
     rules = [
         "arr_delay needs air_time",
         "air_time needs arr_time",
@@ -514,7 +514,7 @@ def visits(folder: Path) -> Raw:
         )
         for name in levels
     }
-    derived = {name: f"1 if edlevel == {name[-1]} else 0" for name in levels}
+    derived = {name: f"CASE WHEN edlevel = {name[-1]} THEN 1 ELSE 0 END" for name in levels}
     return Raw(frame, {n: known[n] for n in frame if n in known}, full, derived, [], holds, ["id"])
 
 

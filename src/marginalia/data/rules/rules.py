@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,12 +31,9 @@ MOST_CELLS = 2**18
 obeyed by redrawing rows alone."""
 
 _SHAPES = "'a <= b', 'a needs b' or {never: {a: [x], b: [y]}}"
-_WAYS: dict[type[ast.cmpop], tuple[bool, bool]] = {  # ascending, strict
-    ast.LtE: (True, False),
-    ast.Lt: (True, True),
-    ast.GtE: (False, False),
-    ast.Gt: (False, True),
-}
+_WAYS = {"<=": (True, False), "<": (True, True), ">=": (False, False), ">": (False, True)}  # ascending, strict
+_SIGNS = re.compile(r"\s*(<=|>=|==|!=|<>|<|>|=)\s*")
+_NAME = re.compile(r"`[^`]+`|\"[^\"]+\"|[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -381,26 +377,24 @@ def _texts(name: Any, texts: Any) -> tuple[str, ...]:
 
 
 def _bare(name: str) -> str:
-    return name.strip().removeprefix("`").removesuffix("`")
+    name = name.strip()
+    return name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in '`"' else name
 
 
 def _order(text: str) -> Order:
-    tree, bare, _ = Expression(text).parsed
-    if not isinstance(tree, ast.Compare):
+    parts = _SIGNS.split(text.strip())
+    columns, signs = parts[::2], parts[1::2]
+    if not signs:
         raise InputError(f"`{text[:100]}` is no rule; a rule is {_SHAPES}")
-    names, ways = [], []
-    for node in (tree.left, *tree.comparators):
-        if not isinstance(node, ast.Name):
-            raise InputError(f"`{text[:100]}`: an order is between columns; derive a column from what is computed")
-        names.append(bare.get(node.id, node.id))
-    for op in tree.ops:
-        if type(op) not in _WAYS:
-            raise InputError(f"`{text[:100]}`: orders are written by <= < >= >")
-        ways.append(_WAYS[type(op)])
+    if not all(_NAME.fullmatch(column) for column in columns):
+        raise InputError(f"`{text[:100]}`: an order is between columns; derive a column from what is computed")
+    if not all(sign in _WAYS for sign in signs):
+        raise InputError(f"`{text[:100]}`: orders are written by <= < >= >")
+    ways = [_WAYS[sign] for sign in signs]
     if len({ascending for ascending, _ in ways}) > 1:
         raise InputError(f"`{text[:100]}`: one rule has < and <=, or > and >=, not both ways")
     step = 1 if ways[0][0] else -1
-    return Order(tuple(names[::step]), tuple(strict for _, strict in ways[::step]))
+    return Order(tuple(map(_bare, columns))[::step], tuple(strict for _, strict in ways)[::step])
 
 
 def _check_rule(rule: Rule, known: Mapping[str, Column]) -> None:
