@@ -37,7 +37,7 @@ from marginalia.inference.release import Release
 from marginalia.inference.sets import interval, profile
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.synthesis import ResidualPlanner
-from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 RESULT_FILE = RESULTS / "coverage.csv"
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0)
@@ -144,7 +144,9 @@ class Redrawn:
             away = tuple(i for i, name in enumerate(self._columns) if name not in a.attributes)
             truth = histogram.sum(axis=away)
             noise = rng.normal(0.0, a.drawn, truth.shape)
-            answers.append(Answer(a.attributes, residual(truth + noise), a.sigma, a.drawn, a.round, residual=True))
+            answers.append(
+                NoisyMarginal(a.attributes, residual(truth + noise), a.sigma, a.drawn, a.round, residual=True)
+            )
         n = int(histogram.sum()) if self._public else None
         return Release(self.domain, (ResidualEstimates(self.domain, answers, n),), n)
 
@@ -154,7 +156,7 @@ class Redrawn:
         for a in self._answers:
             away = tuple(i for i, name in enumerate(self._columns) if name not in a.attributes)
             answers.append(
-                Answer(a.attributes, residual(self.histogram.sum(axis=away)), 1e-9, 1e-9, a.round, residual=True)
+                NoisyMarginal(a.attributes, residual(self.histogram.sum(axis=away)), 1e-9, 1e-9, a.round, residual=True)
             )
         n = int(self.histogram.sum())
         return Release(self.domain, (ResidualEstimates(self.domain, answers, n),), n)

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from marginalia.data import Domain, Table
 from marginalia.inference import Release
 from marginalia.inference.estimates import ResidualEstimates
-from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
 def table_of(sizes, n, seed=0):
@@ -33,7 +33,7 @@ class Redrawn:
 
     def draw(self, rng):
         answers = [
-            Answer(q, exact + rng.normal(0.0, self.sigma, exact.shape), self.sigma, self.sigma)
+            NoisyMarginal(q, exact + rng.normal(0.0, self.sigma, exact.shape), self.sigma, self.sigma)
             for q, exact in self.exact.items()
         ]
         return Release(self.domain, (ResidualEstimates(self.domain, answers, self.n_rows),), self.n_rows)

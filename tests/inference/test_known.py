@@ -7,7 +7,7 @@ from redrawn import Redrawn, about, pairs, table_of
 from marginalia.data import Domain
 from marginalia.inference.estimates import ResidualEstimates, part_functions
 from marginalia.subsets import subsets
-from marginalia.synthesis.answers import Answer, answers_as_state, state_as_answers
+from marginalia.synthesis.noisy_marginals import NoisyMarginal, noisy_marginals_as_state, state_as_noisy_marginals
 
 
 def linear_oracle(domain, cliques, function, sigma):
@@ -33,7 +33,9 @@ def test_variances_are_those_of_weighted_least_squares(function_of):
     domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
     cliques = [("a", "b"), ("b", "c"), ("a", "c")]
     rng = np.random.default_rng(1)
-    known = ResidualEstimates(domain, [Answer(q, np.zeros([domain[a].size for a in q]), 1.5, 1.5) for q in cliques])
+    known = ResidualEstimates(
+        domain, [NoisyMarginal(q, np.zeros([domain[a].size for a in q]), 1.5, 1.5) for q in cliques]
+    )
     clique = tuple(domain.index(name) for name in function_of)
     f = rng.normal(size=[domain.sizes[a] for a in clique])
     _, variance = known.sum_of(part_functions(clique, f))
@@ -77,24 +79,24 @@ def test_a_public_number_of_rows_is_known_without_noise():
 
 def test_an_answer_of_merged_codes_says_nothing_of_each():
     domain = Domain.from_sizes({"a": 3})
-    merged = Answer(("a",), np.array([5.0, 4.0]), 1.0, 1.0, codes={"a": np.array([0, 1, 1])})
+    merged = NoisyMarginal(("a",), np.array([5.0, 4.0]), 1.0, 1.0, codes={"a": np.array([0, 1, 1])})
     assert not ResidualEstimates(domain, [merged]).holds((0,))
 
 
 def test_the_sigma_that_was_drawn_counts_and_not_the_planned_one():
     domain = Domain.from_sizes({"a": 2})
-    known = ResidualEstimates(domain, [Answer(("a",), np.array([5.0, 4.0]), sigma=1.0, drawn=3.0)])
+    known = ResidualEstimates(domain, [NoisyMarginal(("a",), np.array([5.0, 4.0]), sigma=1.0, drawn=3.0)])
     assert known.sum_of(part_functions((0,), np.array([1.0, 0.0])))[1] == pytest.approx(9.0)
 
 
 def test_answers_come_back_from_a_file_as_they_were():
     domain = Domain.from_sizes({"a": 3, "b": 2})
     given = [
-        Answer(("b", "a"), np.arange(6.0).reshape(2, 3), 1.0, 1.1, 2),
-        Answer(("a",), np.array([1.5, -2.0]), 2.0, 2.0, 0, codes={"a": np.array([0, 1, 1])}),
-        Answer((), np.array(7.25), 3.0, 3.0, 1, residual=True),
+        NoisyMarginal(("b", "a"), np.arange(6.0).reshape(2, 3), 1.0, 1.1, 2),
+        NoisyMarginal(("a",), np.array([1.5, -2.0]), 2.0, 2.0, 0, codes={"a": np.array([0, 1, 1])}),
+        NoisyMarginal((), np.array(7.25), 3.0, 3.0, 1, residual=True),
     ]
-    back = state_as_answers(domain, answers_as_state(given))
+    back = state_as_noisy_marginals(domain, noisy_marginals_as_state(given))
     assert [a.attributes for a in back] == [a.attributes for a in given]
     for new, old in zip(back, given, strict=True):
         np.testing.assert_array_equal(new.values, old.values)

@@ -13,7 +13,7 @@ from marginalia.inference import Release, cells, difference, mean, odds_ratio, q
 from marginalia.inference.estimates import ResidualEstimates, part_functions
 from marginalia.inference.marginals import Interval, cell_bounds, notes_on_bins
 from marginalia.learning.units import bin_reach, code_values
-from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 DRAWS = 400
 
@@ -106,10 +106,12 @@ def asked_again(domain, truth, rng, sigma=5.0):
     rounds = []
     for t in range(5):
         noise = rng.normal(0.0, sigma, truth.shape)
-        rounds.append(ResidualEstimates(domain, [Answer(("a",), truth + noise, sigma, sigma, t)], int(truth.sum())))
+        rounds.append(
+            ResidualEstimates(domain, [NoisyMarginal(("a",), truth + noise, sigma, sigma, t)], int(truth.sum()))
+        )
         if abs(noise[0]) > 1.3 * sigma:
             break
-    rounds += [ResidualEstimates(domain, [Answer(("b",), np.zeros(2), sigma, sigma, 5)], int(truth.sum()))]
+    rounds += [ResidualEstimates(domain, [NoisyMarginal(("b",), np.zeros(2), sigma, sigma, 5)], int(truth.sum()))]
     return Release(domain, tuple(rounds), int(truth.sum()))
 
 
@@ -149,7 +151,7 @@ def test_columns_of_text_have_no_mean_and_bins_stand_for_their_middle():
             ]
         }
     )
-    answer = Answer(("a", "b"), np.array([[30.0, 10.0], [20.0, 40.0]]), 1e-6, 1e-6)
+    answer = NoisyMarginal(("a", "b"), np.array([[30.0, 10.0], [20.0, 40.0]]), 1e-6, 1e-6)
     release = Release(domain, (ResidualEstimates(domain, [answer], 100),), 100)
     with pytest.raises(InputError, match="'a'"):
         mean(release, "a")
@@ -217,7 +219,7 @@ def test_a_quantile_uses_half_of_the_error_on_each_side(below):
     deviation = 10.0 / math.sqrt(2)  # of the count of a code, as the number of rows is public
     counts = 50 + below * deviation * np.array([1.0, -1.0])
     domain = Domain.from_sizes({"a": 2, "b": 2})
-    release = Release(domain, (ResidualEstimates(domain, [Answer(("a",), counts, 10.0, 10.0, 0)], 100),), 100)
+    release = Release(domain, (ResidualEstimates(domain, [NoisyMarginal(("a",), counts, 10.0, 10.0, 0)], 100),), 100)
     found = quantile(release, "a", 0.5, confidence=0.9)
     assert (found.low, found.high) == (0, 1)
 

@@ -21,7 +21,7 @@ from marginalia.inference.formulas import design
 from marginalia.inference.regressions import equations_of
 from marginalia.inference.sets import p_value, profile, wald_errors
 from marginalia.synthesis import ResidualPlanner
-from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 DRAWS = 300
 SIZES = (3, 2, 4, 2)  # a, b, c, and the response d
@@ -303,7 +303,7 @@ def test_coverage_by_enumeration_of_the_noise_of_a_tiny_table():
     covered = dict.fromkeys((0.5, 0.8, 0.9), 0)
     for x, y, z in itertools.product(grid, repeat=3):
         noise = sigma * (x * sign[:, None] + y * sign[None, :] + z * np.outer(sign, sign)) / 2  # orthonormal directions
-        known = ResidualEstimates(table.domain, [Answer(("a", "d"), counts + noise, sigma, sigma)], 10)
+        known = ResidualEstimates(table.domain, [NoisyMarginal(("a", "d"), counts + noise, sigma, sigma)], 10)
         distance = equations_of(Release(table.domain, (known,), 10), of, "gaussian").distance(np.array([true]))
         for level in covered:
             covered[level] += distance <= stats.chi2.ppf(level, 1)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.subsets import subsets
-from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 Array = NDArray[np.float64]
 Clique = tuple[int, ...]  # positions of attributes in the domain, ascending
@@ -30,7 +30,7 @@ class ResidualEstimates:
     Parameters
     ----------
     domain : Domain
-    answers : sequence of Answer
+    marginals : sequence of NoisyMarginal
         Noisy marginals or residuals of one round.
     n_rows : int, optional
         Number of rows, if it is public. It then has no noise.
@@ -43,30 +43,30 @@ class ResidualEstimates:
     Examples
     --------
     >>> domain = Domain.from_sizes({"a": 2, "b": 2})
-    >>> answer = Answer(("a", "b"), np.array([[5.0, 1], [2, 4]]), sigma=1.0, drawn=1.0)
-    >>> estimates = ResidualEstimates(domain, [answer], n_rows=12)
+    >>> noisy = NoisyMarginal(("a", "b"), np.array([[5.0, 1], [2, 4]]), sigma=1.0, drawn=1.0)
+    >>> estimates = ResidualEstimates(domain, [noisy], n_rows=12)
     >>> estimates.holds((0, 1)), estimates.sum_of(part_functions((0,), np.array([1.0, 0.0])))
     (True, (6.0, 1.0))
     """
 
-    def __init__(self, domain: Domain, answers: Sequence[Answer], n_rows: int | None = None) -> None:
+    def __init__(self, domain: Domain, marginals: Sequence[NoisyMarginal], n_rows: int | None = None) -> None:
         self.domain = domain
         self.residuals: dict[Clique, tuple[Array, float]] = {}
-        for answer in answers:
-            if not answer.codes:  # a marginal of merged codes gives no count of a single code
-                self._add(answer)
+        for noisy in marginals:
+            if not noisy.codes:  # a marginal of merged codes gives no count of a single code
+                self._add(noisy)
         if n_rows is not None:
             self.residuals[()] = np.array(float(n_rows)), 0.0
 
-    def _add(self, answer: Answer) -> None:
-        positions = [self.domain.index(name) for name in answer.attributes]
+    def _add(self, noisy: NoisyMarginal) -> None:
+        positions = [self.domain.index(name) for name in noisy.attributes]
         order = sorted(range(len(positions)), key=positions.__getitem__)
         clique = tuple(positions[i] for i in order)
-        values = np.transpose(np.asarray(answer.values, np.float64), order)
-        for part in [clique] if answer.residual else list(subsets(clique)):
+        values = np.transpose(np.asarray(noisy.values, np.float64), order)
+        for part in [clique] if noisy.residual else list(subsets(clique)):
             axes = tuple(i for i, a in enumerate(clique) if a not in part)
             new = residual(values.sum(axis=axes))
-            variance = answer.drawn**2 * math.prod(values.shape[i] for i in axes)
+            variance = noisy.drawn**2 * math.prod(values.shape[i] for i in axes)
             if part in self.residuals:
                 old, before = self.residuals[part]
                 weight = before / (before + variance)

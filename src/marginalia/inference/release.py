@@ -8,8 +8,8 @@ from marginalia.data.domain import Domain
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, not_fitted
 from marginalia.inference.estimates import Clique, ResidualEstimates
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 ALL_ROWS = "over all rows"
 
@@ -83,7 +83,7 @@ class Release:
                 "release the table again, with residual_planner for instance"
             )
         n_rows = synthesizer.n_rows_ if synthesizer.ledger_.neighbours.n_rows_public else None
-        by_round: dict[int, list[Answer]] = {}
+        by_round: dict[int, list[NoisyMarginal]] = {}
         for answer in synthesizer.measurements_:
             by_round.setdefault(answer.round, []).append(answer)
         rounds = (ResidualEstimates(synthesizer.domain_, by_round[at], n_rows) for at in sorted(by_round))

@@ -40,9 +40,9 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.session import Session
 from marginalia.progress import bar
 from marginalia.subsets import subsets
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,7 +310,7 @@ class AdaptiveRun(ABC):
         self.budget = AdaptiveBudget.start(method, session.ledger, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.
         self._sharpening = session.neighbours.marginal_sensitivity_l1 if method.calibration == "published" else 1.0
-        self.measured: list[Answer] = []
+        self.measured: list[NoisyMarginal] = []
         self.round = 0
         self.history: list[Round] = []
 

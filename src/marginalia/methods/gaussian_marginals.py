@@ -17,9 +17,9 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.memory import check_cost, short
 from marginalia.privacy.session import Session
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 _BYTES_A_CELL = 190  # of the tree that rows are drawn from, measured
 
@@ -47,7 +47,7 @@ class GaussianMarginals(WorkloadSynthesizer):
 
     Attributes
     ----------
-    measurements_ : list of Answer
+    measurements_ : list of NoisyMarginal
         The noisy tables.
 
     Notes
@@ -163,4 +163,4 @@ class GaussianMarginals(WorkloadSynthesizer):
         # As versions before 2.0 wrote it.
         names = [tuple(self.domain_.names[int(a)] for a in str(q).split(",")) for q in state["cliques"]]
         sigmas = [float(sigma) for sigma in state["sigma"]]
-        self.measurements_ = [Answer(q, state[f"values_{i}"], sigmas[i], sigmas[i]) for i, q in enumerate(names)]
+        self.measurements_ = [NoisyMarginal(q, state[f"values_{i}"], sigmas[i], sigmas[i]) for i, q in enumerate(names)]

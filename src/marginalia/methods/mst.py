@@ -23,9 +23,9 @@ from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State
 from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class MST(ModelSynthesizer):
         compressed = self._compression.compress(table)
         one_ways = [Measurement((a,), self._adjusted(a, y, total), sigma) for a, y in noisy.items()]
         self.tree_: list[tuple[str, str]] = []
-        pairs: list[Answer] = []
+        pairs: list[NoisyMarginal] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
             e = scales.selection * session.neighbours.marginal_sensitivity_l1 / charged.marginal_sensitivity_l1

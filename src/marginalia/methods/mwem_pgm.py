@@ -20,9 +20,9 @@ from marginalia.methods.aim import AdaptiveSynthesizer, CandidateScores, Constan
 from marginalia.privacy import checks
 from marginalia.privacy.costs import best_measure
 from marginalia.privacy.session import Session
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 _COUNT = 0.01  # share of the budget for the number of records, where it is private
 
@@ -112,12 +112,12 @@ class MWEM(AdaptiveSynthesizer):
             session.neighbours.marginal_sensitivity_l2 / ratio,
             session.neighbours.marginal_sensitivity_l1,
         )  # weights up to 1
-        count: list[Answer] = []
+        count: list[NoisyMarginal] = []
         if adds:
             scale = budget.largest(budget.gaussian, _COUNT * budget.total)
             count = measure_all(table, [()], session.neighbours.marginal_sensitivity_l2 / scale, session)
 
-        measured: list[Answer] = []
+        measured: list[NoisyMarginal] = []
         model = estimate(domain, measured, total=number_of_records(table, session.ledger, count))
         scores = CandidateScores(table, weights)
         for t in range(1, rounds + 1):

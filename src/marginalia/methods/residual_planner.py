@@ -24,7 +24,7 @@ from marginalia.synthesis.residual import (
     ResidualSynthesizer,
     nonnegative,
     planned_variances,
-    residual_answers,
+    residual_marginals,
 )
 
 
@@ -120,7 +120,7 @@ class ResidualPlanner(ResidualSynthesizer, WorkloadSynthesizer):
         table.expect(workload.names(domain))
         sigmas = {tuple(names[a] for a in part): math.sqrt(v) for part, v in variances.items()}
         noisy = session.residuals(table, sigmas)
-        self.measurements_ = residual_answers(domain, sigmas, noisy, session.neighbours)
+        self.measurements_ = residual_marginals(domain, sigmas, noisy, session.neighbours)
         measured = dict(zip(variances, noisy, strict=True))
         public = session.neighbours.n_rows_public
         model = ResidualModel(domain, max(1.0, float(table.n_rows if public else measured[()])))

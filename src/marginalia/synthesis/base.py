@@ -27,7 +27,6 @@ from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.session import Session, check_release
-from marginalia.synthesis.answers import Answer, answers_as_state, state_as_answers, without_answers
 from marginalia.synthesis.files import (
     check_number,
     check_room,
@@ -36,6 +35,12 @@ from marginalia.synthesis.files import (
     parameter,
     read_arrays,
     write_arrays,
+)
+from marginalia.synthesis.noisy_marginals import (
+    NoisyMarginal,
+    noisy_marginals_as_state,
+    state_as_noisy_marginals,
+    without_noisy_marginals,
 )
 from marginalia.synthesis.parameters import Parameters
 from marginalia.threads import one_blas_thread
@@ -80,7 +85,7 @@ class Synthesizer(Parameters, ABC):
         What the fit spent.
     from_frame_ : bool
         Whether it was fitted on a data frame; then `sample` returns one.
-    measurements_ : list of Answer
+    measurements_ : list of NoisyMarginal
         The noisy marginals of the release as they were drawn, in their order; empty where a method measures something
         else, or an older version wrote the file. They are part of the release, and what `marginalia.inference` needs.
 
@@ -119,7 +124,7 @@ class Synthesizer(Parameters, ABC):
     n_rows_: int = field(init=False)
     ledger_: Ledger = field(init=False)
     from_frame_: bool = field(init=False, default=False)
-    measurements_: list[Answer] = field(init=False, default_factory=list)
+    measurements_: list[NoisyMarginal] = field(init=False, default_factory=list)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -301,7 +306,7 @@ class Synthesizer(Parameters, ABC):
             "certificate": Certificate.of(self).content,
             **({"frame": True} if self.from_frame_ else {}),
         }
-        write_arrays(path, header, {**self._state(), **answers_as_state(self.measurements_)})
+        write_arrays(path, header, {**self._state(), **noisy_marginals_as_state(self.measurements_)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -326,8 +331,8 @@ class Synthesizer(Parameters, ABC):
             check_number(header["n_rows"])
             model.n_rows_ = header["n_rows"]
             model.from_frame_ = header.get("frame") is True
-            model.measurements_ = state_as_answers(model.domain_, state)
-            model._restore(without_answers(state))
+            model.measurements_ = state_as_noisy_marginals(model.domain_, state)
+            model._restore(without_noisy_marginals(state))
             model.ledger_ = Ledger.from_summary(header["certificate"])
         except InputError as error:
             raise InputError(f"{path} is no synthesizer that .save() wrote: {error}") from None

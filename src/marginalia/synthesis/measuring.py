@@ -14,8 +14,8 @@ from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.session import Session
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 _BYTES_A_CELL = 41  # of counts and noise, measured
 _SECONDS_A_CELL = 1.5e-7  # of exact noise, measured on one core
@@ -28,10 +28,10 @@ def measure_all(
     session: Session,
     *,
     round: int = 0,
-) -> list[Answer]:
+) -> list[NoisyMarginal]:
     """Release marginals with Gaussian noise of standard deviation `sigma`, in the order given.
 
-    `round`: see `Answer`.
+    `round`: see `NoisyMarginal`.
 
     >>> from marginalia.data.domain import Domain
     >>> from marginalia.data.table import Table
@@ -43,13 +43,13 @@ def measure_all(
     marginals = list(marginals)
     table.expect(marginals)
 
-    def answer(q: tuple[str, ...]) -> Answer:
+    def measured(q: tuple[str, ...]) -> NoisyMarginal:
         values = session.marginal(table, q, sigma=sigma)
-        return Answer(
+        return NoisyMarginal(
             q, values, sigma, actual_sigma(sigma, session.neighbours.marginal_sensitivity_l2, values.size), round
         )
 
-    return [answer(q) for q in marginals]
+    return [measured(q) for q in marginals]
 
 
 def number_of_records(table: CountSource, ledger: Ledger, measured: Sequence[Measurement]) -> float:
@@ -91,7 +91,7 @@ class WorkloadSynthesizer(Synthesizer):
             mend="name a smaller workload, or give columns with many codes fewer of them",
         )
 
-    def _measure_workload(self, table: CountSource, session: Session) -> list[Answer]:
+    def _measure_workload(self, table: CountSource, session: Session) -> list[NoisyMarginal]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
         S, K = session.neighbours.marginal_sensitivity_l2, len(marginals)

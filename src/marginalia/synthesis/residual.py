@@ -44,8 +44,8 @@ from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.mechanisms.residuals import residual, residual_sensitivity
 from marginalia.privacy.relation import Neighbours
 from marginalia.subsets import subsets
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
 def share(part: Clique, whole: Clique, sizes: Sequence[int]) -> float:
@@ -116,29 +116,29 @@ def total_variance(workload: Workload, sizes: Sequence[int], variances: Mapping[
     )
 
 
-def residual_answers(
+def residual_marginals(
     domain: Domain,
     sigmas: Mapping[tuple[str, ...], float],
     values: Sequence[Array],
     neighbours: Neighbours,
     *,
     round: int = 0,
-) -> list[Answer]:
+) -> list[NoisyMarginal]:
     """Return what `measure_residuals` released for `sigmas`, to be kept.
 
     >>> from marginalia.privacy.relation import Relation
     >>> domain, rows = Domain.from_sizes({"a": 2}), Neighbours(Relation.ADD_REMOVE)
-    >>> residual_answers(domain, {("a",): 2.0}, [np.array([3.0, -3.0])], rows)[0].residual
+    >>> residual_marginals(domain, {("a",): 2.0}, [np.array([3.0, -3.0])], rows)[0].residual
     True
     """
 
-    def answer(names: tuple[str, ...], sigma: float, noisy: Array) -> Answer:
+    def marginal(names: tuple[str, ...], sigma: float, noisy: Array) -> NoisyMarginal:
         sizes = [domain[name].size for name in names]
         whole = math.prod(sizes)  # what is drawn is the noise of the residual times so much
         drawn = actual_sigma(sigma * whole, residual_sensitivity(sizes, neighbours) * whole, whole) / whole
-        return Answer(names, noisy, sigma, drawn, round, residual=True)
+        return NoisyMarginal(names, noisy, sigma, drawn, round, residual=True)
 
-    return [answer(q, sigma, noisy) for (q, sigma), noisy in zip(sigmas.items(), values, strict=True)]
+    return [marginal(q, sigma, noisy) for (q, sigma), noisy in zip(sigmas.items(), values, strict=True)]
 
 
 _KEPT_BYTES = 2**28

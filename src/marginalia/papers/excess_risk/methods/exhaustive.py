@@ -21,9 +21,9 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.session import Session
 from marginalia.synthesis import programs
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer, copies
 from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 _MAX_CELLS = 1024  # of the whole domain
 _MAX_DATASETS = 200_000  # that "auto" enumerates
@@ -60,7 +60,7 @@ class Exhaustive(Synthesizer):
         The closest data set.
     objective_ : float
         Its value of the objective.
-    measurements_ : list of Answer
+    measurements_ : list of NoisyMarginal
 
     Notes
     -----
@@ -150,7 +150,7 @@ class Exhaustive(Synthesizer):
         for q in _up_to(self.domain_, self.order):
             shape = [self.domain_[a].size for a in q]
             values = state["noisy"][at : at + math.prod(shape)].reshape(shape)
-            self.measurements_.append(Answer(q, values, sigma, sigma))
+            self.measurements_.append(NoisyMarginal(q, values, sigma, sigma))
             at += values.size
 
 

@@ -16,15 +16,15 @@ from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
 from marginalia.subsets import subsets
-from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.noisy_marginals import NoisyMarginal
 from marginalia.synthesis.residual import (
     Kept,
     ResidualModel,
     ResidualSynthesizer,
     cell_variance,
     cost,
-    residual_answers,
+    residual_marginals,
     share,
 )
 
@@ -142,7 +142,7 @@ class _ResidualRun(AdaptiveRun):
         # A marginal with a column of one code tells what the one without it does: it has no residual of its own.
         self.weights = {q: w for q, w in self.weights.items() if all(sizes[a] > 1 for a in q)} or self.weights
         self._public = session.neighbours.n_rows_public
-        self.answers: list[Answer] = []
+        self.answers: list[NoisyMarginal] = []
         self._exact: dict[Clique, float] = {}
         self.model = ResidualModel(table.domain, max(1.0, float(table.n_rows)) if self._public else 1.0)
         # Variance of a cell of each candidate from its own residual, if that took all of a measurement of sigma 1.
@@ -180,7 +180,7 @@ class _ResidualRun(AdaptiveRun):
             self.budget.used -= self.budget.composition.gaussian(mu)
         sigmas = {self.names(part): math.sqrt(v) for part, v in bought.items()}
         noisy = self.session.residuals(self.table, sigmas)
-        self.answers += residual_answers(self.table.domain, sigmas, noisy, self.session.neighbours, round=self.round)
+        self.answers += residual_marginals(self.table.domain, sigmas, noisy, self.session.neighbours, round=self.round)
         for (part, variance), values in zip(bought.items(), noisy, strict=True):
             self.model.add(part, values, variance)
             if hasattr(self, "scores"):
@@ -188,7 +188,7 @@ class _ResidualRun(AdaptiveRun):
         if () in bought:
             self.model.total = max(1.0, float(self.model.residuals[()]))
         counts = self.model.unbiased(q)
-        self.measured.append(Answer(self.names(q), counts, sigma, sigma, self.round))
+        self.measured.append(NoisyMarginal(self.names(q), counts, sigma, sigma, self.round))
         return counts
 
 

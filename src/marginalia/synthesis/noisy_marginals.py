@@ -1,4 +1,4 @@
-"""What a release measured, as it was drawn: the noisy answers that later statements about the table rest on."""
+"""What a release measured, as it was drawn: the noisy marginals that later statements about the table rest on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER, _VALUES = "answers", "answers_values"
 
 
 @dataclass(frozen=True)
-class Answer(Measurement):
+class NoisyMarginal(Measurement):
     """A noisy marginal, or the residual of one, with what is known of its noise.
 
     The noise of every cell (of a residual: before the projection) is independent and Gaussian.
@@ -42,7 +42,7 @@ class Answer(Measurement):
 
     Examples
     --------
-    >>> Answer(("sex",), np.array([10.2, 5.1]), sigma=2.0, drawn=2.0, round=3).round
+    >>> NoisyMarginal(("sex",), np.array([10.2, 5.1]), sigma=2.0, drawn=2.0, round=3).round
     3
     """
 
@@ -52,12 +52,12 @@ class Answer(Measurement):
     codes: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
-def answers_as_state(answers: Sequence[Answer]) -> dict[str, NDArray[Any]]:
-    """Return answers as named arrays, for a model's file.
+def noisy_marginals_as_state(marginals: Sequence[NoisyMarginal]) -> dict[str, NDArray[Any]]:
+    """Return marginals as named arrays, for a model's file.
 
     >>> domain = Domain.from_sizes({"a": 2})
-    >>> state = answers_as_state([Answer(("a",), np.array([1.0, 2.0]), sigma=1.0, drawn=1.0)])
-    >>> state_as_answers(domain, state)[0].values
+    >>> state = noisy_marginals_as_state([NoisyMarginal(("a",), np.array([1.0, 2.0]), sigma=1.0, drawn=1.0)])
+    >>> state_as_noisy_marginals(domain, state)[0].values
     array([1., 2.])
     """
     said = [
@@ -69,14 +69,14 @@ def answers_as_state(answers: Sequence[Answer]) -> dict[str, NDArray[Any]]:
             "residual": bool(a.residual),
             "codes": {name: [int(code) for code in codes] for name, codes in a.codes.items()},
         }
-        for a in answers
+        for a in marginals
     ]
-    values = [np.zeros(0), *(np.ravel(np.asarray(a.values, np.float64)) for a in answers)]
+    values = [np.zeros(0), *(np.ravel(np.asarray(a.values, np.float64)) for a in marginals)]
     return {_HEADER: np.frombuffer(json.dumps(said).encode(), np.uint8), _VALUES: np.concatenate(values)}
 
 
-def state_as_answers(domain: Domain, state: Mapping[str, NDArray[Any]]) -> list[Answer]:
-    """Return the answers of `answers_as_state`; none of a file that holds none, as those of older versions.
+def state_as_noisy_marginals(domain: Domain, state: Mapping[str, NDArray[Any]]) -> list[NoisyMarginal]:
+    """Return the marginals of `noisy_marginals_as_state`; none of a file that holds none, as those of older versions.
 
     Raises
     ------
@@ -85,10 +85,10 @@ def state_as_answers(domain: Domain, state: Mapping[str, NDArray[Any]]) -> list[
 
     Examples
     --------
-    >>> state_as_answers(Domain.from_sizes({"a": 2}), {"total": np.ones(1)})
+    >>> state_as_noisy_marginals(Domain.from_sizes({"a": 2}), {"total": np.ones(1)})
     []
     """
-    answers, start = [], 0
+    marginals, start = [], 0
     for said in json.loads(state[_HEADER].tobytes()) if _HEADER in state else []:
         codes = {name: np.asarray(codes, np.int64) for name, codes in said["codes"].items()}
         names = tuple(said["attributes"])
@@ -97,16 +97,18 @@ def state_as_answers(domain: Domain, state: Mapping[str, NDArray[Any]]) -> list[
         values = np.asarray(state[_VALUES][start:end])
         noise = (float(said["sigma"]), float(said["drawn"]))
         if values.size != math.prod(shape) or not all(0 < s < math.inf for s in noise):
-            raise InputError(f"the answer on {', '.join(names)} is damaged")
-        answers.append(Answer(names, values.reshape(shape), *noise, int(said["round"]), bool(said["residual"]), codes))
+            raise InputError(f"the noisy marginal on {', '.join(names)} is damaged")
+        marginals.append(
+            NoisyMarginal(names, values.reshape(shape), *noise, int(said["round"]), bool(said["residual"]), codes)
+        )
         start = end
-    return answers
+    return marginals
 
 
-def without_answers(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def without_noisy_marginals(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the rest of a model's arrays.
 
-    >>> sorted(without_answers({"total": np.ones(1), **answers_as_state([])}))
+    >>> sorted(without_noisy_marginals({"total": np.ones(1), **noisy_marginals_as_state([])}))
     ['total']
     """
     return {name: values for name, values in state.items() if name not in (_HEADER, _VALUES)}
