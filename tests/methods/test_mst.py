@@ -91,7 +91,7 @@ def test_edges_are_drawn_by_the_exponential_mechanism():
     # 400 draws against it, chi-square with 2 degrees of freedom below 13.8 (false alarm 1e-3 at these fixed seeds).
     from marginalia.marginals import Measurement, estimate
     from marginalia.methods.mst import _select_tree
-    from marginalia.privacy import Ledger
+    from marginalia.privacy import Ledger, Session
     from marginalia.privacy.randomness import Randomness
 
     rng = np.random.default_rng(1)
@@ -104,7 +104,7 @@ def test_edges_are_drawn_by_the_exponential_mechanism():
     epsilon = 2.0 / score.max()
     law = np.exp(epsilon * score / 2)
     law /= law.sum()
-    first = [_select_tree(table, model, epsilon, Ledger("add_remove"), Randomness(s))[0] for s in range(400)]
+    first = [_select_tree(table, model, epsilon, Session(Ledger("add_remove"), Randomness(s)))[0] for s in range(400)]
     observed = np.array([first.count(q) for q in pairs])
     assert ((observed - 400 * law) ** 2 / (400 * law)).sum() < 13.8
     assert law.max() - law.min() > 0.15  # the test could tell another law

@@ -9,9 +9,9 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.papers.dd_ssp import grid_on_test
-from marginalia.papers.dd_ssp.grid_on_test import search
+from marginalia.papers.dd_ssp.methods import grid_on_test
 from marginalia.papers.dd_ssp.methods.dp_sgd_grid import Setting
+from marginalia.papers.dd_ssp.methods.grid_on_test import search
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.plan import plan

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
-from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.runs import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
@@ -55,6 +54,8 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
 def _model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     """Return the Gaussian-DP budget of one model: published constants and calibration, or practical and tight."""
+    from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
+
     constants, calibrated = (PUBLISHED, published_mu) if variant == "published" else (PRACTICAL, gdp_mu)
     return calibrated(epsilon, delta) * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)
 

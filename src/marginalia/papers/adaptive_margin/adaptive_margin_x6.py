@@ -13,7 +13,6 @@ import numpy as np
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.errors import unknown_name
 from marginalia.learning.private_tuning import split_budget
-from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, rows_of, synthetic
 from marginalia.privacy.calibration import gdp_mu
@@ -121,6 +120,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
     """Yield what is fitted to a set: the change, its value, all constants and the calibration."""
+    from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
+
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
         for C in PROJECTIONS:
@@ -141,7 +142,7 @@ def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
     """Yield the exact errors of every candidate of the whole grid: not private, to see how they tie."""
-    from marginalia.methods.adaptive_margin import Trainer, make_candidates
+    from marginalia.methods.adaptive_margin import PRACTICAL, Trainer, make_candidates
 
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)

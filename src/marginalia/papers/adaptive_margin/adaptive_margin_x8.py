@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
-from marginalia.methods.adaptive_margin import PUBLISHED
 from marginalia.papers.adaptive_margin.looks import PURPLE, arm_style, set_title
 from marginalia.papers.adaptive_margin.runs import rows_of
 from marginalia.papers.adaptive_margin.theory import published_mu
@@ -31,7 +30,7 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the errors of the paper's constants with the paper's T and with a capped one, on the same splits."""
-    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import PUBLISHED, AdaptiveMarginClassifier
 
     name, epsilon = part_values(part)[0], float(part_values(part)[1])
     sample, delta = rows_of(name, data), settings["delta"]

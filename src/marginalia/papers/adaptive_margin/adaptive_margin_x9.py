@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.learning.private_tuning import tuning_rate
-from marginalia.methods.adaptive_margin import margin_grid
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.runs import synthetic
 from marginalia.privacy.ledger import Ledger
@@ -148,6 +147,8 @@ def grid(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
     S = share n gamma^power, and, as power infinity, no outlier up to a margin and nothing but outliers beyond.
     """
+    from marginalia.methods.adaptive_margin import margin_grid
+
     for n in settings["grid_rows"]:
         candidates = margin_grid(n)
         smooth = [(power, share) for power in settings["grid_powers"] for share in settings["grid_shares"]]

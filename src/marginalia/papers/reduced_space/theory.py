@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from marginalia.errors import InputError
-from marginalia.methods.reduced_space.families import Family
-from marginalia.methods.reduced_space.noise import laplace_scale
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
+
+if TYPE_CHECKING:
+    from marginalia.methods.reduced_space.families import Family
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,13 @@ def guarantee(
     `gamma` lies in (0, 1/4); `condition_number` is K, a bound on κ(ν‖μ). `strict` uses the corrected sampling lemma for
     ±1-valued functions: √(2 ln(2|F|/γ)/n) in place of √(ln(|F|/γ)/n).
 
+    >>> from marginalia.methods.reduced_space.families import Family
     >>> promised = guarantee(Family("monomials", (2,) * 10, 2), 39_073, 1.0)
     >>> round(promised.accuracy, 4), promised.vacuous
     (0.0201, False)
     """
+    from marginalia.methods.reduced_space.noise import laplace_scale  # here: it imports SciPy
+
     n, epsilon = checks.count("n", n), checks.positive("epsilon", epsilon)
     if not 0 < gamma < 0.25:
         raise InputError(f"gamma is {gamma}: need a number strictly between 0 and 1/4")
