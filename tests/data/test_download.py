@@ -240,15 +240,11 @@ def test_any_edition_will_do(places):
     assert fetch(file) == first  # the other edition under the first one's name
 
 
-def test_unpublished_hash_is_recorded_and_held_to(places, serve):
+def test_a_file_without_a_known_hash_is_fetched_alone(places, serve):
     cache, _ = places
-    server = serve(CONTENT, b"another edition")
-    file = File(path="d/f.csv", url=server.url)
-    kept = fetch(file)
-    assert (cache / "d/f.csv.sha256").read_text().strip() == SHA256
-    kept.unlink()
-    with pytest.raises(CorruptFileError, match="as recorded"):
-        fetch(file)
+    fetched = fetch(File(path="d/f.csv", url=serve(CONTENT).url))
+    assert fetched.read_bytes() == CONTENT
+    assert [path for path in cache.rglob("*") if path.is_file()] == [fetched]
 
 
 def test_own_file_is_taken_where_it_lies(tmp_path, places):

@@ -178,7 +178,7 @@ def test_adult_files_are_joined_and_question_marks_kept(tmp_path):
         "train": entry.files["train"].model_copy(update={"path": str(tmp_path / "adult.data")}),
         "test": entry.files["test"].model_copy(update={"path": str(tmp_path / "adult.test")}),
     }
-    files = {role: f.model_copy(update={"sha256": None, "git_blob_sha1": None}) for role, f in files.items()}
+    files = {role: f.model_copy(update={"sha256": None}) for role, f in files.items()}
     table = load(entry.model_copy(update={"files": files, "rows": None})).table
     labels = table.domain["workclass"].labels
     assert [labels[code] for code in table.column("workclass")] == ["?", "Private"]

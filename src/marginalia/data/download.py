@@ -20,7 +20,6 @@ import zlib
 from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
-from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -28,7 +27,7 @@ from platformdirs import user_cache_dir
 
 from marginalia.data.catalogue.entry import File, Package
 from marginalia.data.checksums import sha256_of
-from marginalia.data.files import atomic_path, write_text
+from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
 from marginalia.progress import bar, showing
 from marginalia.waiting import longest, too_long
@@ -220,7 +219,6 @@ def fetch(file: File) -> Path:
         except _NoAnswer as error:
             reasons.append(f"{edition.url} ({error})")
             continue
-        _check_record(edition, target, target)
         return target
     raise UnreachableError(_places(file, in_package, "; ".join(reasons)))
 
@@ -269,14 +267,12 @@ def find_local(file: File) -> Path | None:
         if (kept := cache / edition.path).is_file():
             try:
                 _check_published(file, kept, mend="")
-                _check_record(edition, kept, kept)
                 return kept
             except CorruptFileError:
                 continue  # the cache is ours: fetch it again
     for edition in file.editions:
         if mirror is not None and (copy := mirror / edition.path).is_file():
             _check_published(file, copy, mend="copy the published file there again, or remove it")
-            _check_record(edition, copy, cache / edition.path)
             return copy
     return None
 
@@ -309,45 +305,23 @@ def _places(file: File, in_package: str, tried: str) -> str:
 
 
 def _git_blob_sha1(path: Path) -> str:
-    with _readable(path) as stream:
-        head = hashlib.sha1(b"blob %d\0" % os.fstat(stream.fileno()).st_size, usedforsecurity=False)
-        return hashlib.file_digest(stream, lambda: head).hexdigest()
-
-
-def _readable(path: Path) -> BufferedReader:
     try:
-        return path.open("rb")
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _check_published(file: File, path: Path, *, mend: str) -> None:
-    """Raise `CorruptFileError` unless `path` has a published hash of any edition; SHA-256 where known, else git's."""
-    known_sha256 = [e.sha256 for e in file.editions if e.sha256]
-    known_blob = [e.git_blob_sha1 for e in file.editions if e.git_blob_sha1]
-    if known_sha256:
-        kind, expected, actual = "SHA-256", known_sha256, sha256_of(path)
-    elif known_blob:
-        kind, expected, actual = "git blob SHA-1", known_blob, _git_blob_sha1(path)
+    """Raise `CorruptFileError` unless `path` has a published hash of any edition."""
+    if expected := [edition.sha256 for edition in file.editions if edition.sha256]:
+        kind, actual = "SHA-256", sha256_of(path)
+    elif expected := [edition.git_blob_sha1 for edition in file.editions if edition.git_blob_sha1]:
+        kind, actual = "git blob SHA-1", _git_blob_sha1(path)
     else:
         return
     if actual not in expected:
         raise CorruptFileError(f"{path}: {kind} is {actual}, expected {' or '.join(expected)}; {mend}")
-
-
-def _check_record(edition: File, path: Path, kept: Path) -> None:
-    """Hold a file without a published hash to the SHA-256 recorded beside `kept` when it was first seen."""
-    if edition.sha256 or edition.git_blob_sha1:
-        return
-    record = kept.with_name(kept.name + ".sha256")
-    sha256 = sha256_of(path)
-    if not record.is_file():
-        write_text(record, sha256 + "\n")
-    elif (expected := record.read_text(encoding="utf-8").strip()) != sha256:
-        raise CorruptFileError(
-            f"{path}: SHA-256 is {sha256}, expected {expected} as recorded in {record} when the file was first seen; "
-            "restore the file, or delete the record to accept the new edition"
-        )
 
 
 class _NoAnswer(Exception):  # noqa: N818 - a message for `fetch`, never shown

@@ -50,7 +50,7 @@ class File(Strict):
 
     `alternatives` are other editions of the same content (any one will do); a hash of any of them is accepted.
     `package` names a wheel of the package index that holds the file too; then a published hash must pin it.
-    Without a published hash the SHA-256 of the first copy seen is recorded and holds from then on.
+    `git_blob_sha1` is for a file of a Git repository whose SHA-256 is not known; `sha256` takes precedence.
 
     >>> [edition.path for edition in File(path="a.csv", alternatives=(File(path="b.csv"),)).editions]
     ['a.csv', 'b.csv']
