@@ -2,6 +2,8 @@ import contextlib
 import gzip
 import hashlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -179,6 +181,72 @@ def test_a_body_that_breaks_off_each_time_is_given_up(places, serve):
         fetch(File(path="d/f.csv", url=server.url))
     assert len(server.requests) == 3
     assert not [p for p in cache.rglob("*") if p.is_file()]
+
+
+@contextlib.contextmanager
+def serving(answer):
+    """Serve by a function that gets the request's handler; yield the URL and the list of the requests."""
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.path)
+            with contextlib.suppress(OSError):
+                answer(self)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}/f.csv", requests
+        http.shutdown()
+
+
+def test_a_server_that_hangs_up_is_asked_three_times(places):
+    refused = pytest.raises(UnreachableError, match="Remote end closed connection without response")
+    with serving(lambda handler: handler.connection.close()) as (url, requests), refused:
+        fetch(File(path="d/f.csv", url=url))
+    assert len(requests) == 3
+
+
+def test_a_server_that_accepts_and_is_silent_is_asked_three_times(places, monkeypatch):
+    monkeypatch.setattr(download, "READ_SECONDS", 0.1)
+    refused = pytest.raises(UnreachableError, match="no answer in time")
+    with serving(lambda handler: really_wait(0.5)) as (url, requests), refused:
+        fetch(File(path="d/f.csv", url=url))
+    assert len(requests) == 3
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_no_half_file(places):
+    cache, _ = places
+    stalled = threading.Event()
+
+    def half(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(CONTENT)))
+        handler.end_headers()
+        if len(requests) == 1:
+            handler.wfile.write(CONTENT[:4])
+            stalled.wait()
+        else:
+            handler.wfile.write(CONTENT)
+
+    with serving(half) as (url, requests):
+        file = File(path="d/f.csv", url=url, sha256=SHA256)
+        code = (
+            "import sys; from marginalia.data.catalogue.entry import File; from marginalia.data.download import fetch"
+        )
+        code += "; fetch(File.model_validate_json(sys.argv[1]))"
+        with subprocess.Popen([sys.executable, "-c", code, file.model_dump_json()]) as process:
+            while not any(path.is_file() for path in cache.rglob("*")):
+                assert process.poll() is None
+                really_wait(0.02)
+            process.kill()
+        stalled.set()
+        assert not (cache / "d/f.csv").exists()
+        assert fetch(file).read_bytes() == CONTENT
 
 
 def test_a_missing_page_is_not_tried_again(places, serve):

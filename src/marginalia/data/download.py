@@ -2,7 +2,7 @@
 
 Environment: ``MARGINALIA_CACHE`` replaces the user's cache folder, ``MARGINALIA_MIRROR`` names a folder with copies of
 the published files. Without a network the answer comes at once: a host that cannot be found or connected to is tried
-once, for at most `CONNECT_SECONDS`; only answers that broke off or that ask to come back are tried again.
+once, for at most `CONNECT_SECONDS`; an answer that broke off or came too late, and a busy server, are tried again.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _download_package(client: list[str], requirement: str, folder: str, source_s
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
-TRIES = 3
+DELAYS = (1.0, 2.0)  # seconds before the second and the third try
 _CHUNK = 1 << 18
 
 
@@ -325,24 +325,24 @@ def _check_published(file: File, path: Path, *, mend: str) -> None:
 
 
 class _NoAnswer(Exception):  # noqa: N818 - a message for `fetch`, never shown
-    """Why a URL gave no file."""
+    """Why a URL gave no file, and whether another try can help."""
 
-
-class _BrokenOff(_NoAnswer):
-    """An answer began and did not end: worth asking again."""
+    def __init__(self, reason: str, *, again: bool = False) -> None:
+        super().__init__(reason)
+        self.again = again
 
 
 def _download(url: str, target: Path, file: File) -> None:
     end = time.monotonic() + longest()
     with atomic_path(target) as temporary:
-        for attempt in range(TRIES):
+        for delay in (*DELAYS, None):
             try:
                 _stream(url, temporary, end)
                 break
-            except _BrokenOff:  # `Retry` sees to answers that do not begin
-                if attempt + 1 == TRIES:
+            except _NoAnswer as error:
+                if delay is None or not error.again:
                     raise
-                time.sleep(2.0**attempt)
+                time.sleep(delay)
         _check_published(file, temporary, mend=f"{url} does not serve the published file (any more)")
 
 
@@ -352,10 +352,9 @@ def _stream(url: str, path: Path, end: float) -> None:
 
     with _answer("GET", url) as response, path.open("wb") as file:
         total = int(response.headers.get("Content-Length", 0)) or None
-        name = url.rpartition("/")[2]
-        with showing(), bar(name, total) as advance:
+        with showing(), bar(url.rpartition("/")[2], total) as advance:
             try:
-                # What has come: a whole chunk may take days.
+                # `read1` returns what has arrived; `iter_content` waits for a whole chunk, which can take days.
                 while chunk := response.raw.read1(_CHUNK, decode_content=True):
                     file.write(chunk)
                     advance(len(chunk))
@@ -364,48 +363,31 @@ def _stream(url: str, path: Path, end: float) -> None:
                     if file.tell() > LARGEST_BYTES:
                         raise _NoAnswer(f"it sends more than {LARGEST_BYTES:,} bytes, as no published file has")
             except (HTTPError, OSError) as error:
-                raise _BrokenOff(str(error) or type(error).__name__) from None
+                raise _NoAnswer(str(error) or type(error).__name__, again=True) from None
 
 
 def _answer(method: str, url: str) -> requests.Response:
-    """Return the answer's head, with its body still to be read; hosts that cannot be reached are tried once."""
+    """Return the head of the answer; its body is still to be read."""
     import requests  # here, since it is slow to load
-    from requests.adapters import HTTPAdapter
-    from urllib3 import Retry
+    from urllib3.exceptions import NameResolutionError, ProtocolError
 
-    retry = Retry(
-        TRIES - 1,
-        connect=0,
-        status_forcelist=(429, *range(500, 600)),
-        allowed_methods={"GET"},
-        backoff_factor=1,
-        respect_retry_after_header=False,  # it may be hours
-        raise_on_status=False,
-    )
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(max_retries=retry))
     headers = {"User-Agent": "marginalia", "Accept-Encoding": "identity"}  # lengths and hashes are of the file itself
     timeout = (CONNECT_SECONDS, READ_SECONDS)
     try:
-        response = session.request(method, url, headers=headers, timeout=timeout, stream=True, allow_redirects=True)
-        response.raise_for_status()
+        response = requests.request(method, url, headers=headers, timeout=timeout, stream=True, allow_redirects=True)
+    except requests.Timeout as error:
+        raise _NoAnswer("no answer in time", again=isinstance(error, requests.ReadTimeout)) from None
     except requests.RequestException as error:
-        raise _NoAnswer(_reason(error)) from None
+        broken_off = bool(error.args) and isinstance(error.args[0], ProtocolError)
+        cause: Exception = error
+        while isinstance(inner := getattr(cause, "reason", None) or next(reversed(cause.args), None), Exception):
+            cause = inner
+        if isinstance(cause, NameResolutionError):
+            raise _NoAnswer("host not found: no network?") from None
+        message = str(cause).rpartition("new connection: ")[2] or type(cause).__name__
+        raise _NoAnswer(message, again=broken_off) from None
+    if not response.ok:
+        busy = response.status_code == 429 or response.status_code >= 500
+        response.close()
+        raise _NoAnswer(f"HTTP {response.status_code} {response.reason}", again=busy)
     return response
-
-
-def _reason(error: requests.RequestException) -> str:
-    from requests import Timeout
-    from urllib3.exceptions import NameResolutionError, ReadTimeoutError
-
-    if error.response is not None:
-        return f"HTTP {error.response.status_code} {error.response.reason}"
-    cause: Exception = error
-    while isinstance(inner := getattr(cause, "reason", None) or next(reversed(cause.args), None), Exception):
-        cause = inner
-    if isinstance(cause, NameResolutionError):
-        return "host not found: no network?"
-    if isinstance(error, Timeout) or isinstance(cause, ReadTimeoutError):
-        return "no answer in time"
-    return str(cause).rpartition("new connection: ")[2] or type(cause).__name__
