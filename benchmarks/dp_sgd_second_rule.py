@@ -92,7 +92,7 @@ def search() -> pd.DataFrame:
     for name in CHOSEN_ON:
         _, task, train, test = next(splits(name, "logistic", 1, stream=34))
         encoder = DPSGDClassifier(one_hot=task.one_hot)._encoder(train.domain, task.target)
-        X, Z = (np.column_stack([encoder.design(part), np.ones(part.n_rows)]) for part in (train, test))
+        X, Z = (np.column_stack([encoder.transform(part), np.ones(part.n_rows)]) for part in (train, test))
         y, target = (encoder.target_values(part, "logistic") for part in (train, test))
         for epsilon in EPSILONS:
             noise = poisson_gaussian_noise_multiplier(epsilon, DELTA, RATE, STEPS, Relation.REPLACE_ONE)

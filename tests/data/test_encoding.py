@@ -123,30 +123,6 @@ def test_default_encoding_follows_the_kinds():
     np.testing.assert_array_equal(encoder.target_values(table, "logistic"), [1, -1])
 
 
-def test_output_as_a_frame_as_scikit_learn_has_it():
-    table = random_table([3, 2, 2], 6, 0)
-    encoder = Encoder(table.domain, "a2")
-    X = encoder.transform(table)
-    frame = encoder.set_output(transform="pandas").transform(table)
-    assert list(frame.columns) == list(encoder.get_feature_names_out()) == list(encoder.feature_names)
-    assert np.array_equal(frame.to_numpy(), X)
-    assert np.array_equal(encoder.design(table), X)  # what models compute with stays an array
-    assert encoder.set_output().transform(table).equals(frame)
-    assert isinstance(encoder.set_output(transform="default").transform(table), np.ndarray)
-    with pytest.raises(InputError, match="did you mean 'pandas'"):
-        encoder.set_output(transform="panda")
-
-
-def test_a_model_whose_encoder_gives_frames_predicts_the_same():
-    from marginalia.learning import OLSRegressor
-
-    table = random_table([3, 4, 5], 50, 1)
-    model = OLSRegressor().fit(table, "a2")
-    before = model.predict(table)
-    model.encoder_.set_output(transform="pandas")
-    assert np.array_equal(model.predict(table), before)
-
-
 def test_target_may_be_named_one_hot_and_may_be_missing_when_predicting():
     table = random_table([3, 4], 20, 5)
     encoder = Encoder(table.domain, "a1", one_hot=["a0", "a1"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -77,8 +77,6 @@ class Encoder:
     Encoder('ill' from 3 features of 2 attributes, one-hot: region; norm bound 1.414)
     """
 
-    _as_frame = False
-
     def __init__(self, domain: Domain, target: str, *, one_hot: Iterable[str] | None = None) -> None:
         if target not in domain:
             raise unknown_name("target", target, domain.names)
@@ -113,60 +111,16 @@ class Encoder:
         said = f"{self.n_features} features of {len(self.features)} attributes{blocks}"
         return f"Encoder('{self.target}' from {said}; norm bound {self.norm_bound:.4g})"
 
-    def transform(self, table: Table) -> Any:
+    def transform(self, table: Table) -> NDArray[np.float64]:
         """Return X; columns are matched by name, other columns of `table` are ignored.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_features), read-only; or DataFrame, see `set_output`
+        ndarray of shape (n_rows, n_features), read-only
             Computed once per table and kept as long as the table lives.
         """
-        X = self.design(table)
-        if not self._as_frame:
-            return X
-        import pandas as pd
-
-        return pd.DataFrame(X, columns=list(self.feature_names))
-
-    def design(self, table: Table) -> NDArray[np.float64]:
-        """Return X as `transform` does, as an array whatever `set_output` says."""
         self._check(table, self.features)
         return remember(table, ("X", self._key()), lambda: self._design(table, self._blocks(), np.float64))
-
-    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> Self:
-        """Choose what `transform` returns, as scikit-learn's transformers do.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas"} or None
-            An array, a data frame with the columns `feature_names`, or what it is now.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            Another container.
-
-        Examples
-        --------
-        >>> domain = Domain.from_sizes({"smoker": 2, "ill": 2})
-        >>> Encoder(domain, "ill").set_output(transform="pandas").transform(Table([[1, 0], [0, 1]], domain))
-           smoker
-        0     1.0
-        1    -1.0
-        """
-        if transform not in (None, "default", "pandas"):
-            raise unknown_name("output of Encoder", str(transform), ("default", "pandas"))
-        if transform is not None:
-            self._as_frame = transform == "pandas"
-        return self
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Return `feature_names` as an array of objects; `input_features` is there for scikit-learn."""
-        return np.array(self.feature_names, dtype=object)
 
     def target_values(self, table: Table, task: TaskName = "linear") -> NDArray[np.float64]:
         """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).

@@ -397,15 +397,6 @@ def _date(written: str) -> datetime.date:
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
 
 
-def is_date_format(format: str, days: Iterable[int] = (12482, 6573, 17115)) -> bool:
-    """Whether dates, by their days since 1970-01-01, can be written by a format and read again.
-
-    >>> is_date_format("%d/%m/%Y"), is_date_format("%d/%m"), is_date_format("%d/%m/%y", [-1000])
-    (True, False, False)
-    """
-    return is_time_format(format, "day", days)
-
-
 def is_time_format(format: str, unit: Unit, moments: Iterable[int]) -> bool:
     """Whether times, by their whole units since 1970-01-01T00:00, can be written by a format and read again.
 

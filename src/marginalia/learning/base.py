@@ -185,7 +185,7 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("predict from a Table: raw.coded(model.encoder_.domain)")
         if self.encoder_ is None:
             raise InputError(f"this {type(self).__name__} was fitted on arrays; predict from an array")
-        return self.encoder_.design(X.in_memory())
+        return self.encoder_.transform(X.in_memory())
 
     def _scores(self, X: Given) -> NDArray[np.float64]:
         features = self._features(X)

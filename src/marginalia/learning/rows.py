@@ -113,7 +113,7 @@ class TableRows:
     @property
     def X(self) -> Array:  # noqa: N802
         """Design matrix of shape (n, p)."""
-        return self.encoder.design(self.table.in_memory())
+        return self.encoder.transform(self.table.in_memory())
 
     @property
     def y(self) -> Array:

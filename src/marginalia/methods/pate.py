@@ -139,7 +139,7 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
             return None if self.public is None else np.asarray(self._validated(self.public), dtype=np.float64)
         if self.encoder_ is None:
             raise InputError("public is a Table, but the private rows are arrays; give both in the same form")
-        return self.encoder_.design(self.public)
+        return self.encoder_.transform(self.public)
 
     def _public_inputs(self, rows: Rows) -> list[PublicInput]:
         known, given = super()._public_inputs(rows), self._public_features()

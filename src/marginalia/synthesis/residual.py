@@ -79,9 +79,9 @@ def planned_variances(
     >>> domain = Domain.from_sizes({"a": 2, "b": 3, "c": 4})
     >>> from marginalia.privacy.relation import Relation
     >>> rows = Neighbours(Relation.ADD_REMOVE)
-    >>> variances = planned_variances(Workload.parse(2, domain), domain.sizes, rows)
-    >>> round(total_variance(Workload.parse(2, domain), domain.sizes, variances), 2)
-    50.85
+    >>> variances = planned_variances(Workload.parse(1, domain), domain.sizes, rows)
+    >>> {part: round(variance, 2) for part, variance in variances.items()}
+    {(): 4.23, (0,): 3.11, (1,): 2.54, (2,): 2.2}
     """
     weight: dict[Clique, float] = {}
     for whole, w in zip(workload.cliques, workload.weights, strict=True):
@@ -101,19 +101,6 @@ def cell_variance(whole: Clique, sizes: Sequence[int], variances: Mapping[Clique
     """
     total = math.fsum(variances.get(part, 0.0) * share(part, whole, sizes) for part in subsets(whole))
     return total / math.prod(sizes[i] for i in whole)
-
-
-def total_variance(workload: Workload, sizes: Sequence[int], variances: Mapping[Clique, float]) -> float:
-    """Return the weighted sum of the variances of all cells of the workload: what is made least.
-
-    >>> from marginalia.data.domain import Domain
-    >>> total_variance(Workload.parse(1, Domain.from_sizes({"a": 2})), [2], {(): 4.0, (0,): 1.0})
-    3.0
-    """
-    return math.fsum(
-        w * cell_variance(q, sizes, variances) * math.prod(sizes[i] for i in q)
-        for q, w in zip(workload.cliques, workload.weights, strict=True)
-    )
 
 
 def residual_marginals(
