@@ -26,7 +26,7 @@ def call(call, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_numbers_and_page(call, tmp_path):
-    code, out, _ = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--target", "y", "--out", "q.html")
+    code, out, _ = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--out", "q.html")
     assert code == 0
     assert out.startswith("PRIVATE")
     assert "certificate      none beside the synthetic file" in out
@@ -35,7 +35,6 @@ def test_numbers_and_page(call, tmp_path):
     found = json.loads(out)
     assert code == 0
     assert found["k_marginal_score"] == pytest.approx(1000 - 1000 * found["marginal_error"])
-    assert found["downstream"] is None
 
 
 def test_the_certificate_is_found_beside_the_table_and_stays(call, tmp_path):
@@ -61,10 +60,17 @@ def test_no_file_that_is_read_is_written(call, tmp_path, name):
 
 
 def test_bad_input_is_one_line(call):
-    for arguments in (("t.csv", "none.csv"), ("t.csv", "s.parquet", "--target", "yy")):
-        code, out, err = call("quality", *arguments, "--domain", "d.json")
-        assert (code, out) == (2, "")
-        assert err.count("\n") == 1
+    code, out, err = call("quality", "t.csv", "none.csv", "--domain", "d.json")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("option", "alternative"), [("--target", "scikit-learn")])
+def test_a_removed_option_names_the_alternative(call, option, alternative):
+    code, out, err = call("quality", "t.csv", "s.parquet", "--domain", "d.json", option, "y")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"quality {option} was removed in 3.0" in err
+    assert alternative in err
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginalia.cli.removed import QUALITY_TARGET
 from marginalia.cli.shared import DomainFile, Json, check_out, read_compared, show, units_line
+from marginalia.errors import InputError
 from marginalia.progress import showing
 
 if TYPE_CHECKING:
@@ -23,19 +25,21 @@ def quality(
     real: Annotated[Path, typer.Argument(help="CSV or Parquet file of the real rows.")],
     synthetic: Annotated[Path, typer.Argument(help="CSV or Parquet file of the synthetic rows.")],
     domain: DomainFile,
-    target: Annotated[str | None, typer.Option("--target", help="Column that a model is trained for.")] = None,
+    target: Annotated[str | None, typer.Option("--target", hidden=True)] = None,
     model: Annotated[
         Path | None, typer.Option("--model", help="Model of the synthetic rows: adds error bars to the columns.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write a page (HTML).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a synthetic table against the real one: columns, pairs, NIST's score, a model, copies, certificate.
+    """Measure a synthetic table against the real one: columns, pairs, NIST's score, copies, certificate.
 
     The numbers and the page are computed from the private rows without noise: they are for you, not for release.
 
-    Example: marginalia quality t.csv synthetic.csv --domain d.yaml --target income --out quality.html
+    Example: marginalia quality t.csv synthetic.csv --domain d.yaml --out quality.html
     """
+    if target is not None:
+        raise InputError(QUALITY_TARGET)
     if out is not None:
         check_out(out, (".html", ".htm"), (real, synthetic, domain, model))
         from marginalia.quality.page import (
@@ -52,7 +56,7 @@ def quality(
     with showing("comparing", quiet=as_json):
         (rows, made), samples = read_compared(str(real), str(synthetic), domain)
         units = units_line(str(real), domain)
-        found = measure(rows, made, target=target, samples=samples, synthetic_path=synthetic, model=released)
+        found = measure(rows, made, samples=samples, synthetic_path=synthetic, model=released)
     if out is not None:
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     content = found.to_dict() | ({"units": units} if units else {})
@@ -88,14 +92,6 @@ def _lines(found: Quality) -> Iterator[str]:
         held_of = f"{held} of {len(bars)} shares of {len(found.bars)} columns{rows}"
         yield f"error bars       95 % intervals{found.about_bars} hold {held_of};"
         yield f"                 the widest is {widest:.3g}"
-    if found.downstream is not None:
-        for bound in found.downstream.bounded:
-            yield f"model            bounded: {bound}"
-        for trained, values in found.downstream.values.items():
-            measured = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-            yield f"model            of {found.downstream.target}, trained on {trained}: {measured}"
-        if found.downstream.why:
-            yield f"model            none of {found.downstream.why}"
     lost = sum(len(column.lost) for column in found.columns)
     yield f"values lost      {lost}; impossible rows {found.impossible_synthetic}"
     copied = found.copies

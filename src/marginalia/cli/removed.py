@@ -10,6 +10,10 @@ from marginalia.errors import InputError
 
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
 REMOVED = {"sign": _SIGNING}
+QUALITY_TARGET = (
+    "quality --target was removed in 3.0: train a scikit-learn model on the synthetic rows and on real rows, and test both "
+    "on other real rows, which docs/quality.md shows"
+)
 PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
 
 

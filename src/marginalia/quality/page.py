@@ -11,7 +11,7 @@ import pandas as pd
 from marginalia.data.files import for_the_owner, write_text
 from marginalia.privacy.certificate_page import certificate_page
 from marginalia.quality import charts
-from marginalia.quality.quality import MODELS, PRIVATE, Downstream, Quality
+from marginalia.quality.quality import PRIVATE, Quality
 from marginalia.quality.raw import RawQuality, shown
 from marginalia.reporting.html import page_tables
 from marginalia.reporting.html.drawing import Palette, inline_svg
@@ -20,7 +20,6 @@ from marginalia.reporting.html.report import seal, template
 _CAUSES = 12  # that stand on top; the JSON has all
 _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
-_METRICS = {"auc": "AUC", "accuracy": "accuracy", "mse": "mean squared error, target scaled to [-1, 1]"}
 
 
 def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: str, synthetic_name: str) -> None:
@@ -41,7 +40,6 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         private=PRIVATE,
         real_name=real_name,
         synthetic_name=synthetic_name,
-        seed=quality.seed,
         facts=_facts(quality),
         notices=_notices(quality),
         subsamples=_subsample_table(quality),
@@ -52,9 +50,6 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         rule_table=None if quality.raw is None else _rule_table(quality.raw),
         rows=_rows_table(quality),
         copies=quality.copies,
-        downstream=quality.downstream,
-        model=MODELS[quality.downstream.task] if quality.downstream else "",
-        downstream_table=_downstream_table(quality.downstream) if quality.downstream else None,
         column_table=_column_table(quality),
         columns=[
             {
@@ -109,14 +104,6 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
     ]
     if (fraction := quality.pairs.equivalent) is not None:
         facts.append((f"{fraction:.0%}", "of the real rows, drawn at random, score nearest to that"))
-    if quality.downstream is not None:
-        for metric in ("auc", "accuracy", "mse"):
-            values = [quality.downstream.values.get(name, {}).get(metric) for name in ("synthetic rows", "real rows")]
-            if None not in values:
-                facts.append(
-                    (f"{values[0]:.4g}", f"{_METRICS[metric]} of a model of it; of one of real rows {values[1]:.4g}")
-                )
-                break
     if (found := quality.examination) is not None and found.confirmed:
         facts.append((f"{found.requested:g}, {found.delta:g}", "ε, δ of its certificate"))
     return facts
@@ -134,8 +121,6 @@ def _notices(quality: Quality) -> list[str]:
         notices.append(f"{quality.impossible_synthetic:,} synthetic rows are impossible by the domain.")
     if quality.impossible_real:
         notices.append(f"{quality.impossible_real:,} real rows are impossible by the domain: one of the two is wrong.")
-    if quality.downstream is not None and quality.downstream.why:
-        notices.append(f"No model could be made of {quality.downstream.why}.")
     return notices
 
 
@@ -211,21 +196,6 @@ def _rows_table(quality: Quality) -> page_tables.HtmlTable:
     return page_tables.HtmlTable(
         "table-rows", "What is impossible, missing, or copied.", columns, [page_tables.Group("", rows)]
     )
-
-
-def _downstream_table(found: Downstream) -> page_tables.HtmlTable:
-    names = list(dict.fromkeys(name for values in found.values.values() for name in values))
-    constant = f"target alone: always the {'mean' if found.task == 'linear' else 'most frequent class'} of real rows"
-    rows = [
-        [
-            page_tables.Cell(constant if trained == "target alone" else trained),
-            *(page_tables.Cell(f"{values[n]:.4g}", values[n]) if n in values else page_tables.Cell("") for n in names),
-        ]
-        for trained, values in found.values.items()
-    ]
-    caption = f"{found.target}, predicted for {found.test_rows:,} real test rows."
-    head = ["Trained on", *(_METRICS[name] for name in names)]
-    return page_tables.HtmlTable("table-downstream", caption, head, [page_tables.Group("", rows)])
 
 
 def _column_table(quality: Quality) -> page_tables.HtmlTable:

@@ -1,15 +1,14 @@
 """All that is measured of one synthetic table.
 
-Raw values; every column and every pair of columns in the codes of the domain; what a model makes of it; and whole rows:
-impossible ones, and copies of real ones.
+Raw values; every column and every pair of columns in the codes of the domain; and whole rows: impossible ones, and
+copies of real ones.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -18,22 +17,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
-from marginalia.data.encoding import Encoder
-from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.inference.marginals import Interval, shares
 from marginalia.inference.release import ALL_ROWS, Release
-from marginalia.methods.logistic import LogisticClassifier
-from marginalia.methods.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
 from marginalia.progress import bar
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
-from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
+from marginalia.sweep.metrics import k_marginal_score, total_variation
 from marginalia.synthesis.base import Synthesizer
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
@@ -171,154 +165,6 @@ def _counts(tables: Sequence[Table], names: Sequence[str]) -> NDArray[np.int64]:
     return np.stack([np.bincount(index, minlength=cells) for index in flat])
 
 
-TEST_FRACTION = 0.2
-MODELS = {
-    "linear": "least squares",
-    "logistic": "logistic regression",
-    "classes": "multinomial logistic regression",
-}
-# What a model is made of at most, so that none takes long: see `downstream`.
-TRAINING_ROWS, TEST_ROWS, CLASSES, FEATURES = 10_000, 50_000, 20, 300
-
-
-@dataclass(frozen=True, slots=True)
-class Downstream:
-    """What was measured on real test rows.
-
-    Attributes
-    ----------
-    target : str
-    task : str
-        A key of `MODELS`.
-    train_rows, test_rows : int
-        Real rows on each side of the split.
-    values : dict of str to (dict of str to float)
-        By what the model was trained on (``synthetic rows``, ``real rows``, ``target alone``: the most frequent class
-        or the mean of the real training rows, whatever the row), each metric: AUC and accuracy, accuracy alone with
-        more than two classes, or mean squared error of the target scaled to [-1, 1].
-    why : str
-        Why there is no model of the synthetic rows; else empty.
-    bounded : list of str
-        What was left out so that the models take little time: rows, classes, codes.
-    """
-
-    target: str
-    task: str
-    train_rows: int
-    test_rows: int
-    values: dict[str, dict[str, float]] = field(default_factory=dict)
-    why: str = ""
-    bounded: list[str] = field(default_factory=list)
-
-
-def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0, verbose: bool = False) -> Downstream:
-    """Train on synthetic rows and on 80 % of the real rows, test both on the other 20 %.
-
-    Parameters
-    ----------
-    real, synthetic : Table
-    target : str
-        Two codes are classified, more are classified too if they have no order, else their code is regressed on.
-    seed : int
-        Of the random split, and of the rows that are taken of large tables.
-    verbose : bool
-        Show a bar.
-
-    Notes
-    -----
-    Of large tables a model sees 10,000 random rows to train on and 50,000 to be tested on; of many classes the 20 most
-    frequent, and no rows of the others; and of columns with many codes the most frequent, the others as one, so that
-    there are at most 300 features.
-    """
-    size = real.domain[target].size
-    if size < 2 or len(real.domain) < 2:
-        raise InputError(f"target '{target}' has {size} code(s) on {len(real.domain)} column(s): nothing can be learnt")
-    task = "logistic" if size == 2 else "classes" if real.domain[target].kind == "categorical" else "linear"
-    Encoder(
-        real.domain.project([target, next(n for n in real.domain.names if n != target)]), target
-    )  # it can be learnt
-    bounded = []
-    if task == "classes" and size > CLASSES:
-        often = np.sort(np.argsort(-real.counts([target]), kind="stable")[:CLASSES])
-        real, synthetic = (t.take(np.flatnonzero(np.isin(t.column(target), often))) for t in (real, synthetic))
-        bounded.append(f"the {CLASSES} most frequent of {size:,} classes; rows of the others are left out")
-    split = random_split(real, seed=seed, test_fraction=TEST_FRACTION, train_limit=TRAINING_ROWS)
-    train, test = split.train, split.test.take(sampled(len(split.test), seed=seed, most=TEST_ROWS))
-    rows = synthetic.take(sampled(len(synthetic), seed=seed, most=TRAINING_ROWS))
-    if len(train) + len(split.test) < len(real) or len(rows) < len(synthetic) or len(test) < len(split.test):
-        bounded.append(f"{len(train):,} real and {len(rows):,} synthetic rows to train on, {len(test):,} to test on")
-    merge = _merges(train, target, FEATURES)
-    if merge:
-        bounded.append(f"the most frequent codes of {', '.join(merge)}; the others count as one")
-        train, test, rows = (_merged(table, merge) for table in (train, test, rows))
-    found, reasons = Downstream(target, task, len(train), len(test), bounded=bounded), []
-    with bar("models", 2, verbose=verbose) as advance:
-        for name, of in {"synthetic rows": rows, "real rows": train}.items():
-            try:
-                found.values[name] = _measure(of, test, target, task)
-            except InputError as error:  # a single class
-                reasons.append(f"{name}: {error}")
-            advance(1)
-    found.values["target alone"] = _constant(train, test, target, task)
-    return replace(found, why="; ".join(reasons))
-
-
-def _merges(train: Table, target: str, most: int) -> dict[str, NDArray[np.int64]]:
-    """Return new codes of the columns with so many that a model would have more than `most` features."""
-    sizes = {a.name: a.size for a in train.domain if a.kind == "categorical" and a.name != target}
-    others = sum(a.size - a.n_values + 1 for a in train.domain if a.name != target and a.name not in sizes)
-    kept = max(sizes.values(), default=0)
-    while kept > 3 and sum(min(size, kept) - 1 for size in sizes.values()) + others > most:
-        kept -= 1 + kept // 50
-    found = {}
-    for name, size in sizes.items():
-        if size > kept:
-            often = np.argsort(-train.counts([name]), kind="stable")[: kept - 1]
-            found[name] = np.full(size, kept - 1)
-            found[name][often] = np.arange(kept - 1)
-    return found
-
-
-def _merged(table: Table, codes: dict[str, NDArray[np.int64]]) -> Table:
-    """Return a table with the codes of some columns replaced, others as they are."""
-    new = {name: codes.get(name, np.arange(table.domain[name].size)) for name in table.domain.names}
-    attributes = [Attribute(a.name, int(codes[a.name].max()) + 1) if a.name in codes else a for a in table.domain]
-    return table.recoded(new, Domain(attributes))
-
-
-def _constant(train: Table, test: Table, target: str, task: str) -> dict[str, float]:
-    """Return what the best prediction that looks at no other column reaches."""
-    if task == "linear":
-        encoder = Encoder(train.domain, target)
-        truth = encoder.target_values(test)
-        return {"mse": mean_squared_error(truth, np.full(len(truth), encoder.target_values(train).mean()))}
-    accuracy = float(np.mean(test.column(target) == np.argmax(train.counts([target]))))
-    return {"auc": 0.5, "accuracy": accuracy} if task == "logistic" else {"accuracy": accuracy}
-
-
-def _measure(rows: Table, test: Table, target: str, task: str) -> dict[str, float]:
-    if task == "classes":
-        return {"accuracy": _accuracy_of_classes(rows, test, target)}
-    model = OLSRegressor() if task == "linear" else LogisticClassifier()
-    with warnings.catch_warnings():  # columns without variance, separable rows: the measure tells what it is worth
-        warnings.simplefilter("ignore")
-        values = scores(model.fit(rows, target), test, target=target, task=task, one_hot=None)
-    return {name: value for name, value in values.items() if name != "risk"}
-
-
-def _accuracy_of_classes(rows: Table, test: Table, target: str) -> float:
-    from sklearn.linear_model import LogisticRegression
-
-    truth = test.column(target)
-    encoder = Encoder(rows.domain, target)
-    if len(np.unique(rows.column(target))) < 2:
-        raise InputError(f"column '{target}' holds one class only")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it may stop before it has converged, which changes the accuracy little
-        model = LogisticRegression(max_iter=100).fit(encoder.transform(rows), rows.column(target))
-    return float(np.mean(model.predict(encoder.transform(test)) == truth))
-
-
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Rows that are equal in all columns.
@@ -385,14 +231,12 @@ class Quality:
     real, synthetic : Table
         The rows that were compared, with the same columns in the same order.
     seed : int
-        Of the splits and subsamples of the real rows.
+        Of the halves and subsamples of the real rows.
     columns : list of ColumnQuality
     pairs : MarginalQuality
     copies : Copies
     impossible_real, impossible_synthetic : int
         Rows in a structural zero of the domain.
-    downstream : Downstream or None
-        None where no target was named.
     certificate : Certificate or None
         The one beside the synthetic file, whatever it is worth.
     examination : Verdict or None
@@ -413,7 +257,6 @@ class Quality:
     copies: Copies
     impossible_real: int
     impossible_synthetic: int
-    downstream: Downstream | None
     certificate: Certificate | None
     examination: Verdict | None
     n_rows: tuple[int, int]
@@ -457,7 +300,6 @@ class Quality:
             "equivalent_subsample": self.pairs.equivalent,
             "copies": asdict(self.copies),
             "impossible_rows": {"real": self.impossible_real, "synthetic": self.impossible_synthetic},
-            "downstream": None if self.downstream is None else asdict(self.downstream),
             "certificate": None
             if self.examination is None
             else {
@@ -494,7 +336,6 @@ def measure(
     real: Table,
     synthetic: Table,
     *,
-    target: str | None = None,
     samples: tuple[Sample, Sample] | None = None,
     synthetic_path: str | os.PathLike[str] | None = None,
     model: Synthesizer | None = None,
@@ -508,8 +349,6 @@ def measure(
     real, synthetic : Table
         With the same columns, in any order; two at least. Of large ones, so many random rows are compared as
         `raw_rows.sampled` takes.
-    target : str, optional
-        Column that a model is trained for.
     samples : (Sample, Sample), optional
         The raw cells of the same rows, if these are a sample already: then raw values are compared, too.
     synthetic_path : path-like, optional
@@ -517,14 +356,14 @@ def measure(
     model : fitted Synthesizer, optional
         Whose rows they are: then the shares of each column get error bars.
     seed : int
-        Of the splits and subsamples of the rows.
+        Of the halves and subsamples of the rows.
     verbose : bool
         Show bars.
 
     Raises
     ------
     InputError
-        A single column, a table without rows, an unknown target, or a file in place of the certificate that is none.
+        A single column, a table without rows, or a file in place of the certificate that is none.
     """
     if set(real.domain.names) != set(synthetic.domain.names):
         raise InputError("the real and the synthetic table have different columns")
@@ -538,7 +377,6 @@ def measure(
         rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
         raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
     bars = {} if model is None else error_bars(model, real)
-    trained = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
     proof = certificate_path(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
@@ -550,7 +388,6 @@ def measure(
         copies(real, synthetic, seed=seed),
         impossible(real),
         impossible(synthetic),
-        trained,
         certificate,
         None if certificate is None else verify(certificate, table=synthetic_path),
         n_rows,
