@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from marginalia.cli.shared import read_table
 from marginalia.data import Attribute, Domain, Table
-from marginalia.synthesis import ResidualPlanner
 
 DOMAIN = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
 
@@ -65,29 +63,9 @@ def test_bad_input_is_one_line(call):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("option", "alternative"), [("--target", "scikit-learn")])
+@pytest.mark.parametrize(("option", "alternative"), [("--target", "scikit-learn"), ("--model", "marginalia infer")])
 def test_a_removed_option_names_the_alternative(call, option, alternative):
     code, out, err = call("quality", "t.csv", "s.parquet", "--domain", "d.json", option, "y")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"quality {option} was removed in 3.0" in err
     assert alternative in err
-
-
-@pytest.mark.slow
-def test_a_model_adds_error_bars_to_the_columns(call, tmp_path):
-    table = read_table(str(tmp_path / "t.csv"), DOMAIN)
-    ResidualPlanner(epsilon=5.0, random_state=0).fit(table).save(tmp_path / "m.npz")
-    asked = ("quality", "t.csv", "s.parquet", "--domain", "d.json", "--model", "m.npz")
-    code, out, _ = call(*asked, "--out", "q.html")
-    assert code == 0
-    assert "error bars       95 % intervals hold" in out
-    assert "intervals from the release" in (tmp_path / "q.html").read_text(encoding="utf-8")
-    found = json.loads(call(*asked, "--json")[1])["columns"]
-    truth = table.counts(["b"]) / 300
-    held = [low <= share <= high for (low, high), share in zip(found["b"]["intervals"], truth, strict=True)]
-    assert sum(held) >= 3
-    other = Domain.from_sizes({"a": 2, "b": 4, "y": 2})
-    ResidualPlanner(random_state=0).fit(Table([[0, 0, 0]], other)).save(tmp_path / "m.npz")
-    code, _, error = call(*asked)
-    assert code == 2
-    assert "another domain" in error

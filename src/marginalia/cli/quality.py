@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.removed import QUALITY_TARGET
+from marginalia.cli.removed import QUALITY_MODEL, QUALITY_TARGET
 from marginalia.cli.shared import DomainFile, Json, check_out, read_compared, show, units_line
 from marginalia.errors import InputError
 from marginalia.progress import showing
@@ -26,9 +25,7 @@ def quality(
     synthetic: Annotated[Path, typer.Argument(help="CSV or Parquet file of the synthetic rows.")],
     domain: DomainFile,
     target: Annotated[str | None, typer.Option("--target", hidden=True)] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", help="Model of the synthetic rows: adds error bars to the columns.")
-    ] = None,
+    model: Annotated[str | None, typer.Option("--model", hidden=True)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write a page (HTML).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -40,23 +37,20 @@ def quality(
     """
     if target is not None:
         raise InputError(QUALITY_TARGET)
+    if model is not None:
+        raise InputError(QUALITY_MODEL)
     if out is not None:
-        check_out(out, (".html", ".htm"), (real, synthetic, domain, model))
+        check_out(out, (".html", ".htm"), (real, synthetic, domain))
         from marginalia.quality.page import (
             write_quality,  # what is not installed is said before the first second of work
         )
 
     from marginalia.quality.quality import measure
 
-    released = None
-    if model is not None:
-        from marginalia.methods.models import load_synthesizer
-
-        released = load_synthesizer(model)
     with showing("comparing", quiet=as_json):
         (rows, made), samples = read_compared(str(real), str(synthetic), domain)
         units = units_line(str(real), domain)
-        found = measure(rows, made, samples=samples, synthetic_path=synthetic, model=released)
+        found = measure(rows, made, samples=samples, synthetic_path=synthetic)
     if out is not None:
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     content = found.to_dict() | ({"units": units} if units else {})
@@ -80,18 +74,6 @@ def _lines(found: Quality) -> Iterator[str]:
         yield f"                 nearest to a random {share:.0%} of the real rows ({found.pairs.subsamples[share]:.1f})"
     worst = ", ".join(f"{a} x {b} {error:.4g}" for (a, b), error in list(found.pairs.errors.items())[:3])
     yield f"worst pairs      {worst}"
-    if found.bars:
-        bars = [bar for column in found.bars.values() for bar in column]
-        held = sum(
-            bar.contains(share)
-            for one in found.columns
-            for bar, share in zip(found.bars.get(one.name, ()), one.real / max(1, one.real.sum()), strict=False)
-        )
-        widest = max((bar.high - bar.low for bar in bars if bar.bounded), default=math.inf)
-        rows = " (of a sample of the rows, whose shares are others)" if found.is_sampled else ""
-        held_of = f"{held} of {len(bars)} shares of {len(found.bars)} columns{rows}"
-        yield f"error bars       95 % intervals{found.about_bars} hold {held_of};"
-        yield f"                 the widest is {widest:.3g}"
     lost = sum(len(column.lost) for column in found.columns)
     yield f"values lost      {lost}; impossible rows {found.impossible_synthetic}"
     copied = found.copies

@@ -14,6 +14,9 @@ QUALITY_TARGET = (
     "quality --target was removed in 3.0: train a scikit-learn model on the synthetic rows and on real rows, and test both "
     "on other real rows, which docs/quality.md shows"
 )
+QUALITY_MODEL = (
+    "quality --model was removed in 3.0: `marginalia infer MODEL --marginal COLUMN` prints the intervals of a column"
+)
 PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute
 from marginalia.data.values import iso
-from marginalia.inference.marginals import Interval
 from marginalia.quality.quality import ColumnQuality
 from marginalia.reporting.panels import COLOURS
 from marginalia.reporting.style import RC, SINGLE_COLUMN
@@ -53,16 +52,16 @@ def _edge(attribute: Attribute, edge: float) -> str:
     return f"{edge:.10g}" if attribute.counted_in is None else iso(edge, attribute.counted_in)
 
 
-def column_chart(attribute: Attribute, quality: ColumnQuality, bars: Sequence[Interval] = ()) -> Figure:
-    """Draw the shares of the codes of one column in both tables; `bars`: with what the release says of each code."""
+def column_chart(attribute: Attribute, quality: ColumnQuality) -> Figure:
+    """Draw the shares of the codes of one column in both tables."""
     shares = [counts / counts.sum() for counts in (quality.real, quality.synthetic)]
     ordered = attribute.kind != "categorical" and attribute.size > _BARS
     with matplotlib.rc_context(RC):
-        return _steps(attribute, shares) if ordered else _bars(attribute, shares, bars)
+        return _steps(attribute, shares) if ordered else _bars(attribute, shares)
 
 
-def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]], bars: Sequence[Interval]) -> Figure:
-    """Draw a pair of bars for each code, and the interval of each that has bounds."""
+def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure:
+    """Draw a pair of bars for each code."""
     names = [_short(name) for name in code_names(attribute)]
     shown = np.arange(attribute.size)
     if attribute.size > _BARS:
@@ -77,11 +76,6 @@ def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]], bars: Seq
         if len(values) < len(names):
             values = np.append(values, 1 - values.sum())
         axes.barh(places + side, values, 0.4, color=colour, label=what)
-    if bars:
-        bounded = [(place, bars[code]) for place, code in enumerate(shown.tolist()) if bars[code].bounded]
-        for place, bar in bounded:
-            ends = np.clip([bar.low, bar.high], 0.0, 1.0)
-            axes.plot(ends, [place, place], color="#222222", lw=0.9, marker="|", ms=3.5)
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)

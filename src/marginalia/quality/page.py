@@ -55,15 +55,10 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
             {
                 "name": one.name,
                 "drawing": inline_svg(
-                    charts.column_chart(domain[one.name], one, quality.bars.get(one.name, ())),
+                    charts.column_chart(domain[one.name], one),
                     palette,
                     name=f"column{place}",
-                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}."
-                    + (
-                        f" Lines: 95 % intervals from the release{quality.about_bars}."
-                        if one.name in quality.bars
-                        else ""
-                    ),
+                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
                 ),
                 "error": one.error,
             }

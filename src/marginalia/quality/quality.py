@@ -7,8 +7,8 @@ copies of real ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -20,19 +20,15 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
-from marginalia.inference.marginals import Interval, shares
-from marginalia.inference.release import ALL_ROWS, Release
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
 from marginalia.progress import bar
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
 from marginalia.sweep.metrics import k_marginal_score, total_variation
-from marginalia.synthesis.base import Synthesizer
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
-_MOST_BARS = 1000  # codes of a column that gets error bars
 _AT_ONCE = 2**16  # rows that are hashed
 
 
@@ -245,8 +241,6 @@ class Quality:
         Rows of the whole tables.
     raw : RawQuality or None
         None where only codes were given.
-    bars : mapping of str to list of Interval
-        95 % intervals for the shares of the codes of each column that the model tells; empty without a model.
     """
 
     real: Table
@@ -261,13 +255,6 @@ class Quality:
     examination: Verdict | None
     n_rows: tuple[int, int]
     raw: RawQuality | None = None
-    bars: Mapping[str, list[Interval]] = field(default_factory=dict)
-
-    @property
-    def about_bars(self) -> str:
-        """The rows that the intervals are about, where these are not all rows of the table: ", over at most ..."."""
-        found = {bar.estimand for bars in self.bars.values() for bar in bars} - {ALL_ROWS}
-        return "".join(f", {estimand}" for estimand in found)
 
     @property
     def is_sampled(self) -> bool:
@@ -282,8 +269,6 @@ class Quality:
                 "lost": one.lost.tolist(),
                 "lost_share": one.lost_share,
                 "made_up": one.made_up.tolist(),
-                **({"intervals": [_ends(bar) for bar in self.bars[one.name]]} if one.name in self.bars else {}),
-                **({"estimand": self.bars[one.name][0].estimand} if self.bars.get(one.name) else {}),
             }
             for one in self.columns
         }
@@ -311,34 +296,12 @@ class Quality:
         }
 
 
-def _ends(bar: Interval) -> list[float | None]:
-    """Return both ends of a share; None where there is no bound."""
-    return [bar.low, bar.high] if bar.bounded else [None, None]
-
-
-def error_bars(model: Synthesizer, real: Table) -> dict[str, list[Interval]]:
-    """Return 95 % intervals for the shares of the codes of each column that a released model tells.
-
-    Raises
-    ------
-    InputError
-        The model is of another domain, or keeps no measurements.
-    """
-    release = Release.of(model)
-    sizes = {a.name: a.size for a in real.domain}
-    if {a.name: a.size for a in release.domain} != sizes:
-        raise InputError("the model is of another domain than the tables: other columns, or other codes")
-    told = [name for name in real.domain.names if release.holding((release.domain.index(name),))]
-    return {name: shares(release, [name]) for name in told if sizes[name] <= _MOST_BARS}
-
-
 def measure(
     real: Table,
     synthetic: Table,
     *,
     samples: tuple[Sample, Sample] | None = None,
     synthetic_path: str | os.PathLike[str] | None = None,
-    model: Synthesizer | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> Quality:
@@ -353,8 +316,6 @@ def measure(
         The raw cells of the same rows, if these are a sample already: then raw values are compared, too.
     synthetic_path : path-like, optional
         Where the synthetic table was read from: a certificate is looked for beside it.
-    model : fitted Synthesizer, optional
-        Whose rows they are: then the shares of each column get error bars.
     seed : int
         Of the halves and subsamples of the rows.
     verbose : bool
@@ -376,7 +337,6 @@ def measure(
         ours, theirs = (sample.values(real.domain) for sample in samples)
         rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
         raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
-    bars = {} if model is None else error_bars(model, real)
     proof = certificate_path(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
@@ -392,5 +352,4 @@ def measure(
         None if certificate is None else verify(certificate, table=synthetic_path),
         n_rows,
         raw,
-        bars,
     )
