@@ -69,29 +69,6 @@ def test_two_columns_of_many_codes_take_no_table_of_all_cells():
     assert marginals(real, made).errors == {("a", "b"): 0.5}
 
 
-def test_subsamples_are_random_rows_of_the_real_table():
-    real = random_table(400, 6)
-    found = marginals(real, real, seed=9)
-    order = np.random.default_rng(9).permutation(400)
-    for fraction in (0.05, 0.5):
-        sample = real.take(order[: round(400 * fraction)])
-        assert found.subsamples[fraction] == pytest.approx(marginals(real, sample).score)
-    assert found.score == 1000
-    assert found.equivalent == 0.9
-    assert len(found.subsamples) == 11
-
-
-def test_a_subsample_stands_for_itself():
-    real = random_table(1000, 7)
-    order = np.random.default_rng(0).permutation(1000)
-    assert marginals(real, real.take(order[:200])).equivalent == 0.2
-
-
-def test_few_rows_have_no_subsamples():
-    real = random_table(20, 8)
-    assert marginals(real, real).equivalent is None
-
-
 def test_values_lost_and_made_up():
     domain = Domain.from_sizes({"a": 4, "b": 2})
     real, made = Table([[0, 0], [0, 0], [1, 1], [2, 1]], domain), Table([[0, 0], [3, 1]], domain)

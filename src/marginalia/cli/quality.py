@@ -69,9 +69,6 @@ def _lines(found: Quality) -> Iterator[str]:
         yield from _raw_lines(found.raw)
     yield f"domain's codes   marginal error {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"
     yield f"k-marginal score {found.pairs.score:.1f} of 1000 (NIST, k = 2)"
-    if found.pairs.equivalent is not None:
-        share = found.pairs.equivalent
-        yield f"                 nearest to a random {share:.0%} of the real rows ({found.pairs.subsamples[share]:.1f})"
     worst = ", ".join(f"{a} x {b} {error:.4g}" for (a, b), error in list(found.pairs.errors.items())[:3])
     yield f"worst pairs      {worst}"
     lost = sum(len(column.lost) for column in found.columns)

@@ -42,9 +42,6 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         synthetic_name=synthetic_name,
         facts=_facts(quality),
         notices=_notices(quality),
-        subsamples=_subsample_table(quality),
-        score=quality.pairs.score,
-        equivalent=quality.pairs.equivalent,
         raw=quality.raw,
         raw_table=None if quality.raw is None else _raw_table(quality.raw),
         rule_table=None if quality.raw is None else _rule_table(quality.raw),
@@ -97,8 +94,6 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
         (f"{quality.pairs.error:.4g}", f"mean marginal error of {len(quality.pairs.errors)} pairs, domain's codes"),
         (f"{quality.pairs.score:.0f}", "k-marginal score (NIST, k = 2), of 1000, domain's codes"),
     ]
-    if (fraction := quality.pairs.equivalent) is not None:
-        facts.append((f"{fraction:.0%}", "of the real rows, drawn at random, score nearest to that"))
     if (found := quality.examination) is not None and found.confirmed:
         facts.append((f"{found.requested:g}, {found.delta:g}", "ε, δ of its certificate"))
     return facts
@@ -117,22 +112,6 @@ def _notices(quality: Quality) -> list[str]:
     if quality.impossible_real:
         notices.append(f"{quality.impossible_real:,} real rows are impossible by the domain: one of the two is wrong.")
     return notices
-
-
-def _subsample_table(quality: Quality) -> page_tables.HtmlTable:
-    scores = quality.pairs.subsamples
-    rows = [
-        [
-            page_tables.Cell("the synthetic table", best=True),
-            page_tables.Cell(f"{quality.pairs.score:.1f}", quality.pairs.score),
-        ]
-    ]
-    rows += [
-        [page_tables.Cell(f"{share:.0%} of the real rows"), page_tables.Cell(f"{s:.1f}", s)]
-        for share, s in scores.items()
-    ]
-    caption = "k-marginal score beside that of random subsamples of the real rows."
-    return page_tables.HtmlTable("table-subsamples", caption, ["Rows", "Score"], [page_tables.Group("", rows)])
 
 
 def _raw_table(raw: RawQuality) -> page_tables.HtmlTable:

@@ -27,7 +27,6 @@ from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
 from marginalia.sweep.metrics import k_marginal_score, total_variation
 
-FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
 _AT_ONCE = 2**16  # rows that are hashed
 
@@ -74,12 +73,9 @@ class MarginalQuality:
     ----------
     errors : dict of tuple of str to float
         Half the L1 distance of the shares of each marginal, from 0 to 1; the worst first.
-    subsamples : dict of float to float
-        Score of a random share of the real rows, for each of `FRACTIONS`; empty for a table of very few rows.
     """
 
     errors: dict[tuple[str, ...], float]
-    subsamples: dict[float, float]
 
     @property
     def error(self) -> float:
@@ -91,11 +87,6 @@ class MarginalQuality:
         """The k-marginal score of NIST, from 0 (no overlap) to 1000 (the same)."""
         return k_marginal_score(self.error)
 
-    @property
-    def equivalent(self) -> float | None:
-        """The fraction of the real rows whose score is the nearest, as SDNist's sampling-error comparison has it."""
-        return min(self.subsamples, key=lambda f: abs(self.subsamples[f] - self.score), default=None)
-
 
 def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
     """Return every column, in the order of `real`."""
@@ -106,16 +97,14 @@ def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
     return found
 
 
-def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0, verbose: bool = False) -> MarginalQuality:
-    """Return the error of every marginal of `k` columns, and the scores of subsamples of the real rows.
+def marginals(real: Table, synthetic: Table, *, k: int = 2, verbose: bool = False) -> MarginalQuality:
+    """Return the error of every marginal of `k` columns.
 
     Parameters
     ----------
     real, synthetic : Table
         Of the same domain, each with rows.
     k : int
-    seed : int
-        Of the order of the real rows: the subsamples are the first of them.
     verbose : bool
         Show a bar.
 
@@ -128,21 +117,13 @@ def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0, verbo
         raise InputError(f"marginals of {k} columns need a table with as many; it has {len(real.domain)}")
     if not (len(real) and len(synthetic)):
         raise InputError("a table without rows has no marginals")
-    stops = [round(fraction * len(real)) for fraction in FRACTIONS] if len(real) >= 1 / FRACTIONS[0] else []
-    shuffled = real.take(np.random.default_rng(seed).permutation(len(real)))
-    parts = [shuffled.take(slice(a, b)) for a, b in zip([0, *stops], [*stops, len(real)], strict=True)]
-    errors, sums = {}, np.zeros(len(stops))
+    errors = {}
     every = list(combinations(real.domain.names, k))
     with bar("pairs" if k == 2 else "marginals", len(every), verbose=verbose) as advance:
         for names in every:
-            made, *counts = _counts([synthetic, *parts], names)
-            *samples, whole = np.cumsum(counts, axis=0)
-            errors[names] = total_variation(made, whole)
-            sums += [total_variation(sample, whole) for sample in samples]
+            errors[names] = total_variation(*_counts([synthetic, real], names))
             advance(1)
-    scores = 1000 * (1 - sums / len(errors))
-    ranked = dict(sorted(errors.items(), key=lambda item: -item[1]))
-    return MarginalQuality(ranked, dict(zip(FRACTIONS, map(float, scores), strict=False)))
+    return MarginalQuality(dict(sorted(errors.items(), key=lambda item: -item[1])))
 
 
 def _counts(tables: Sequence[Table], names: Sequence[str]) -> NDArray[np.int64]:
@@ -227,7 +208,7 @@ class Quality:
     real, synthetic : Table
         The rows that were compared, with the same columns in the same order.
     seed : int
-        Of the halves and subsamples of the real rows.
+        Of the sample and the halves of the real rows.
     columns : list of ColumnQuality
     pairs : MarginalQuality
     copies : Copies
@@ -281,8 +262,6 @@ class Quality:
             "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.errors.items()],
             "marginal_error": self.pairs.error,
             "k_marginal_score": self.pairs.score,
-            "subsample_scores": {f"{fraction:g}": score for fraction, score in self.pairs.subsamples.items()},
-            "equivalent_subsample": self.pairs.equivalent,
             "copies": asdict(self.copies),
             "impossible_rows": {"real": self.impossible_real, "synthetic": self.impossible_synthetic},
             "certificate": None
@@ -317,7 +296,7 @@ def measure(
     synthetic_path : path-like, optional
         Where the synthetic table was read from: a certificate is looked for beside it.
     seed : int
-        Of the halves and subsamples of the rows.
+        Of the samples, and of the halves of the real rows.
     verbose : bool
         Show bars.
 
@@ -331,7 +310,7 @@ def measure(
     synthetic = synthetic.project(real.domain.names)
     n_rows = (len(real), len(synthetic)) if samples is None else (samples[0].n_rows, samples[1].n_rows)
     real, synthetic = (table.take(sampled(len(table), seed=seed)) for table in (real, synthetic))
-    pairs = marginals(real, synthetic, seed=seed, verbose=verbose)
+    pairs = marginals(real, synthetic, verbose=verbose)
     raw = None
     if samples is not None:
         ours, theirs = (sample.values(real.domain) for sample in samples)
