@@ -1,4 +1,4 @@
-"""Errors of one and two columns and the k-marginal score against brute force with pandas, on mixed columns with gaps."""
+"""Errors of one and two columns and the k-marginal score against brute force with pandas, on columns with gaps."""
 
 from itertools import combinations
 

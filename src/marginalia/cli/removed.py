@@ -11,8 +11,8 @@ from marginalia.errors import InputError
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
 REMOVED = {"sign": _SIGNING}
 QUALITY_TARGET = (
-    "quality --target was removed in 3.0: train a scikit-learn model on the synthetic rows and on real rows, and test both "
-    "on other real rows, which docs/quality.md shows"
+    "quality --target was removed in 3.0: train a scikit-learn model on the synthetic rows and on real rows, and test "
+    "both on other real rows, which docs/quality.md shows"
 )
 QUALITY_MODEL = (
     "quality --model was removed in 3.0: `marginalia infer MODEL --marginal COLUMN` prints the intervals of a column"

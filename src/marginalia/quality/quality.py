@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from marginalia.data.domain import Domain
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate, certificate_path
