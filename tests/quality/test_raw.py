@@ -12,7 +12,7 @@ from marginalia.data.table import Table
 from marginalia.quality import raw_rows
 from marginalia.quality.cells import Cells, Values, distance, shares
 from marginalia.quality.quality import measure
-from marginalia.quality.raw_rows import Draw, Sample, sampled
+from marginalia.quality.raw_rows import Sample, sampled
 
 DOMAIN = {
     "attributes": [
@@ -136,16 +136,6 @@ def test_a_mislabelled_table_is_a_bad_mark(tmp_path):
     assert "`price` and `total` do not go together" in torn.causes[0]
 
 
-@pytest.mark.parametrize("batches", [[7], [3, 4], [1] * 7, [0, 5, 2]])
-def test_rows_are_drawn_whatever_the_batches(batches):
-    draw, kept, start = Draw(seed=3, most=4), np.empty(0, dtype=int), 0
-    for n in batches:
-        kept = np.append(kept, start + draw(n))[draw.kept()]
-        kept, start = kept, start + n
-    assert kept.tolist() == sampled(7, seed=3, most=4).tolist()
-    assert (len(kept), draw.n_rows) == (4, 7)
-
-
 def test_large_tables_are_compared_by_some_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(raw_rows, "MOST_ROWS", 500)
     monkeypatch.setattr(sampled, "__kwdefaults__", {"most": 500})
@@ -154,6 +144,19 @@ def test_large_tables_are_compared_by_some_rows(tmp_path, monkeypatch):
     assert found.is_sampled
     assert (len(found.real), len(found.synthetic)) == found.raw.rows == (500, 500)
     assert found.raw.mark != "bad"
+
+
+def test_the_sample_is_the_same_whatever_the_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(sampled, "__kwdefaults__", {"most": 500})
+    frame = orders(3000, 5)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=70, index=False)
+    samples = [
+        Sample.read(tmp_path / f"rows.{ending}", Schema.from_dict(DOMAIN), seed=3) for ending in ("csv", "parquet")
+    ]
+    for sample in samples:
+        assert sample.n_rows == 3000
+        assert sample.frame["shipping"].tolist() == frame["shipping"][sampled(3000, seed=3)].tolist()
 
 
 @pytest.mark.slow

@@ -25,47 +25,15 @@ MOST_ROWS = 100_000  # of each table that are compared
 _TIMES = ("date", "timestamp")
 
 
-class Draw:
-    """The public rule by which rows of a large table are drawn, in one pass.
-
-    Each row gets a random number from the seed. The rows with the `most` smallest numbers are taken.
-
-    >>> draw = Draw(seed=0, most=2)
-    >>> first, second = draw(3), draw(3)  # of rows that come next
-    >>> np.concatenate([first, 3 + second])[draw.kept()].tolist() == sampled(6, seed=0, most=2).tolist()
-    True
-    """
-
-    def __init__(self, *, seed: int, most: int) -> None:
-        self.n_rows, self._most, self._limit = 0, most, 1.0
-        self._random, self._keys = np.random.default_rng(seed), np.empty(0)
-
-    def __call__(self, n: int) -> NDArray[np.int64]:
-        """Return which of the next `n` rows may be among those that are taken."""
-        keys = self._random.random(n)
-        rows = np.flatnonzero(keys < self._limit)
-        self._keys = np.append(self._keys, keys[rows])
-        self.n_rows += n
-        return rows
-
-    def kept(self) -> NDArray[np.int64]:
-        """Return which of the rows that were returned so far are still taken; forget the others."""
-        if len(self._keys) <= self._most:
-            return np.arange(len(self._keys))
-        kept = np.sort(np.argpartition(self._keys, self._most)[: self._most])
-        self._keys = self._keys[kept]
-        self._limit = float(self._keys.max())
-        return kept
-
-
 def sampled(n: int, *, seed: int, most: int = MOST_ROWS) -> NDArray[np.int64]:
     """Return the numbers of the rows that are compared, ascending: all, or `most` of them drawn at random by `seed`.
 
     >>> sampled(3, seed=0), len(sampled(10, seed=0, most=4))
     (array([0, 1, 2]), 4)
     """
-    draw = Draw(seed=seed, most=most)
-    return draw(n)[draw.kept()]
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.argpartition(np.random.default_rng(seed).random(n), most)[:most])
 
 
 def kind_of(attribute: Attribute) -> str:
@@ -98,28 +66,31 @@ class Sample:
     def read(cls, data: str | os.PathLike[str], schema: Schema, *, seed: int = 0, verbose: bool = False) -> Sample:
         """Read `sampled` rows of a file, of files of a pattern, or of a database; see `open_source`.
 
-        Memory holds these rows only, and a batch.
+        The rows are counted first, so that memory holds the sampled rows and a batch only.
         """
         if str(data).endswith(".zip"):
             frame = read_raw(data)
             return cls(
                 frame.iloc[sampled(len(frame), seed=seed)][list(schema.names)].reset_index(drop=True), len(frame)
             )
-        source, draw, parts, n = stream(data, schema.stand_in()), Draw(seed=seed, most=MOST_ROWS), [], 0
-        shown = 0
-        derived = dict(source.domain.rules.derived)
-        with bar(f"rows of {name_of(data)}", vars(source).get("n_rows"), verbose=verbose) as advance:
-            for batch in source.raw(draw, list(derived)):
-                parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
-                n += len(parts[-1])
-                if n > 2 * MOST_ROWS:
-                    parts = [pd.concat(parts, ignore_index=True).iloc[draw.kept()]]
-                    n = len(parts[0])
-                advance(draw.n_rows - shown)
-                shown = draw.n_rows
-        if not n:
+        source = stream(data, schema.stand_in())
+        n_rows, first = source.n_rows, 0
+        if not n_rows:
             raise InputError(f"{name_of(data)}: the table has no rows")
-        return cls(pd.concat(parts, ignore_index=True).iloc[draw.kept()].reset_index(drop=True), draw.n_rows)
+        rows, parts = sampled(n_rows, seed=seed), []
+        with bar(f"rows of {name_of(data)}", n_rows, verbose=verbose) as advance:
+
+            def among_next(n: int) -> NDArray[np.int64]:
+                nonlocal first
+                ends = np.searchsorted(rows, [first, first + n])
+                found = rows[slice(*ends)] - first
+                first += n
+                advance(n)
+                return found
+
+            for batch in source.raw(among_next, list(dict(source.domain.rules.derived))):
+                parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
+        return cls(pd.concat(parts, ignore_index=True), n_rows)
 
     def coded(self, domain: Domain, where: str) -> Table:
         """Return the codes of these rows."""
