@@ -7,7 +7,7 @@ rows share are a cell of their own; and what is wrong is said in words, with its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -21,17 +21,15 @@ from marginalia.data.domain import Domain
 from marginalia.data.rules.raw_rows import obeyed
 from marginalia.data.values import SECONDS
 from marginalia.progress import bar
+from marginalia.quality.causes import BAD, GOOD, WRONG, Facts, causes
 from marginalia.quality.cells import COARSE, FINE, Cells, Values, distance, shares
 from marginalia.quality.raw_rows import attributes_of, kind_of
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 DAY = 86_400
 # Thresholds of what is said; all are shares of rows, or errors from 0 to 1.
-GOOD, BAD = 0.05, 0.3  # of a column's error: below the first good, from the second on bad
 GOOD_SCORE, BAD_SCORE = 950, 800
 _POINT = 0.01  # of rows that share a value
-_WRONG = 0.02  # a difference of shares that is worth a line
-_CROWDED = 0.5  # of the rows in one bin of many values
 _HALVES = 5000  # rows below which halves say nothing
 
 Shares = tuple[float, float]  # of the real rows, and of the synthetic ones
@@ -146,7 +144,7 @@ class RawQuality:
         said += [
             f"{rule}: holds in {made:.1%} of the synthetic rows, in {real:.1%} of the real ones"
             for rule, (real, made) in self.rules.items()
-            if real - made > _WRONG
+            if real - made > WRONG
         ]
         said += [f"{gap}: not so in {share:.1%} of the synthetic rows" for gap, share in self.nested.items()]
         return said
@@ -280,8 +278,7 @@ def _column(name: str, kind: str, real: Values, made: Values, attribute: Attribu
         found = RawColumnQuality(
             name, kind, error, ks, None if w1 is None else w1 / unit, scale, quantiles, points, texts, fullest, share
         )
-    found.causes.extend(_causes(found, real, made))
-    return found
+    return replace(found, causes=causes(_facts(found, real, made)))
 
 
 def _distances(real: NDArray[np.float64], made: NDArray[np.float64]) -> tuple[float | None, float | None]:
@@ -372,50 +369,30 @@ def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:
     return f"the {which} of `{attribute.name}` ({ends})", float(counts[fullest] / place.size)
 
 
-def _causes(found: RawColumnQuality, real: Values, made: Values) -> list[str]:
-    """Return what is wrong with a column, in words; nothing of one that is good."""
-    name, said = f"`{found.name}`", []
-    for value, (ours, theirs) in list(found.points.items())[:1]:
-        if ours - theirs > _WRONG:
-            what = f"is {value}" if value else "is empty"
-            said.append(f"{name} {what} in {ours:.1%} of the real rows, in {theirs:.1%} of the synthetic ones")
+def _facts(found: RawColumnQuality, real: Values, made: Values) -> Facts:
+    """Return the facts from which the causes of a column's error follow."""
+    value, shares_of = next(iter(found.points.items()), ("", (0.0, 0.0)))
+    facts = Facts(found.name, found.error, value, shares_of, found.texts, found.bin, found.bin_share)
     if found.kind == "text":
-        fresh = set(made.known) - set(real.known)
-        share = float(np.isin(made.texts, [i for i, text in enumerate(made.known) if text in fresh]).mean())
-        if share > _WRONG:
-            said.append(f"{share:.1%} of the synthetic rows of {name} hold texts that no real row has")
-    elif found.error > GOOD:
-        if found.bin_share > _CROWDED:
-            said.insert(0, f"{_percent(found.bin_share)} of rows lie in {found.bin}: its bins are too coarse there")
-        if found.kind == "time" and real.finite.size and made.finite.size:
-            ours, theirs = (len(np.unique(v.finite % DAY)) for v in (real, made))
-            if theirs == 1 < ours:
-                said.insert(0, f"{name} has lost its time of day: all synthetic rows say midnight")
-        if made.finite.size and real.finite.size:
-            beyond = float(((made.finite < real.finite[0]) | (made.finite > real.finite[-1])).mean())
-            if beyond > _WRONG:
-                said.append(f"{beyond:.1%} of the synthetic values of {name} lie beyond all real ones")
-        if found.kind == "number" and made.finite.size and real.finite.size:
-            ours_d, theirs_d = _decimals(real.finite), _decimals(made.finite)
-            if ours_d < theirs_d:
-                said.append(f"{name} has {ours_d} decimals in the real rows, {theirs_d} in the synthetic ones")
-    if abs(found.texts[0] - found.texts[1]) > _WRONG and not any("is empty" in line for line in said):
-        ours_t, theirs_t = found.texts
-        said.append(f"{name} holds no value in {ours_t:.1%} of the real rows, in {theirs_t:.1%} of the synthetic ones")
-    if found.error >= BAD and not said:
-        middle = found.quantiles.get(0.5)
-        at = f": median {shown(found.kind, middle[0])}, synthetic {shown(found.kind, middle[1])}" if middle else ""
-        said.append(f"{name} is distributed otherwise (error {found.error:.2f}){at}")
-    return said
+        known = set(real.known)
+        unknown = [i for i, text in enumerate(made.known) if text not in known]
+        return replace(facts, unknown_texts=float(np.isin(made.texts, unknown).mean()))
+    if not made.finite.size or not real.finite.size:
+        return replace(facts, medians=_medians(found))
+    return replace(
+        facts,
+        medians=_medians(found),
+        beyond=float(((made.finite < real.finite[0]) | (made.finite > real.finite[-1])).mean()),
+        decimals=(_decimals(real.finite), _decimals(made.finite)) if found.kind == "number" else (0, 0),
+        times_of_day=(len(np.unique(real.finite % DAY)), len(np.unique(made.finite % DAY)))
+        if found.kind == "time"
+        else (0, 0),
+    )
 
 
-def _percent(share: float) -> str:
-    """Return a share that is not said to be all where it is not.
-
-    >>> _percent(0.974), _percent(0.99934), _percent(1.0)
-    ('97%', '99.93%', '100%')
-    """
-    return f"{share:.0%}" if share < 0.995 or share == 1 else f"{share:.2%}"
+def _medians(found: RawColumnQuality) -> tuple[str, str]:
+    real, made = found.quantiles[0.5]
+    return shown(found.kind, real), shown(found.kind, made)
 
 
 def _decimals(numbers: NDArray[np.float64], most: int = 6) -> int:
