@@ -44,7 +44,7 @@ import yaml
 from harness import ONE_THREAD, RESULTS, Line
 from raw_table_makers import TABLES, Raw, make
 
-from marginalia.quality.cells import COARSE, FINE, Cells, Values, distance, shares
+from marginalia.quality.cells import COARSE, FINE, Partition, Values
 
 EPSILON, DELTA, SHARE = 1.0, 1e-5, 0.1
 PATH = RESULTS / "raw_tables.csv"
@@ -106,15 +106,8 @@ def values_of(raw: Raw, frame: pd.DataFrame) -> dict[str, Values]:
 def judge(raw: Raw, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     """Return the errors of a synthetic table, from its raw cells."""
     ours, theirs = values_of(raw, real), values_of(raw, made)
-    errors, coded = {}, {}
-    for name, column in ours.items():
-        fine, coarse = Cells.of(column, FINE), Cells.of(column, COARSE)
-        errors[name] = distance(*(shares(fine.codes(v), fine.size) for v in (column, theirs[name])))
-        coded[name] = coarse.size, coarse.codes(column), coarse.codes(theirs[name])
-    pairs = []
-    for a, b in itertools.combinations(coded, 2):
-        (m, *left), (k, *right) = coded[a], coded[b]
-        pairs.append(distance(*(shares(i * k + j, m * k) for i, j in zip(left, right, strict=True))))
+    fine = Partition.of_values(ours, theirs, FINE)
+    errors = {name: fine.error([name]) for name in ours}
     worst = max(errors, key=errors.__getitem__)
     obeyed = {rule: holds(made).to_numpy(bool) for rule, holds in raw.holds.items()}
     means = {rule: float(rows.mean()) for rule, rows in obeyed.items()}
@@ -123,7 +116,7 @@ def judge(raw: Raw, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
         "column_error": float(np.mean(list(errors.values()))),
         "worst_column": worst,
         "worst_error": errors[worst],
-        "pair_error": float(np.mean(pairs)),
+        "pair_error": Partition.of_values(ours, theirs, COARSE).marginals().error,
         "rules": float(np.all(list(obeyed.values()), axis=0).mean()) if obeyed else 1.0,
         "worst_rule": broken,
         "worst_rule_share": means.get(broken, 1.0),

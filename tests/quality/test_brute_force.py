@@ -89,5 +89,5 @@ def test_errors_on_raw_values_are_those_of_pandas_where_every_value_is_a_cell(tm
         if column.name in columns:
             assert column.error == pytest.approx(distance(real, made, [column.name]))
     expected = {pair: distance(real, made, pair) for pair in combinations(real.columns, 2)}
-    assert found.pairs == pytest.approx(expected)
-    assert found.score == pytest.approx(1000 * (1 - np.mean(list(expected.values()))))
+    assert found.pairs.errors == pytest.approx(expected)
+    assert found.pairs.score == pytest.approx(1000 * (1 - np.mean(list(expected.values()))))

@@ -10,8 +10,9 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.quality import quality as module
-from marginalia.quality.quality import columns, marginals
+from marginalia.quality import cells as module
+from marginalia.quality.cells import Partition
+from marginalia.quality.quality import columns
 
 
 def random_table(n, seed, sizes=(3, 4, 2, 5)):
@@ -24,7 +25,7 @@ def test_a_pair_by_hand():
     domain = Domain.from_sizes({"a": 2, "b": 2})
     real = Table([[0, 0], [0, 1], [1, 0], [1, 1]], domain)  # a quarter in each cell
     made = Table([[0, 0], [1, 1]], domain)  # a half in two of them
-    found = marginals(real, made)
+    found = Partition.of_codes(real, made).marginals()
     assert found.errors == {("a", "b"): 0.5}
     assert found.score == 500
     assert [one.error for one in columns(real, made)] == [0, 0]
@@ -33,7 +34,7 @@ def test_a_pair_by_hand():
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_errors_are_those_of_brute_force(k):
     real, made = random_table(200, 0), random_table(90, 1)
-    found = marginals(real, made, k=k)
+    found = Partition.of_codes(real, made).marginals(k=k)
     for names in combinations(real.domain.names, k):
         places = [real.domain.index(name) for name in names]
         ours, theirs = (Counter(tuple(row[places]) for row in t.codes) for t in (real, made))
@@ -53,20 +54,20 @@ def test_the_score_is_that_of_sdnist():
     for pair in pairs:
         left, right = (frame.groupby(pair).size() / len(frame) for frame in frames)
         total += left.subtract(right, fill_value=0).abs().sum()
-    assert marginals(real, made).score == pytest.approx((2 - total / len(pairs)) * 500)
+    assert Partition.of_codes(real, made).marginals().score == pytest.approx((2 - total / len(pairs)) * 500)
 
 
 def test_large_marginals_are_counted_on_the_cells_with_rows(monkeypatch):
     real, made = random_table(150, 4), random_table(70, 5)
-    whole = marginals(real, made)
+    whole = Partition.of_codes(real, made).marginals()
     monkeypatch.setattr(module, "_MOST_CELLS", 1)
-    assert marginals(real, made).errors == pytest.approx(whole.errors)
+    assert Partition.of_codes(real, made).marginals().errors == pytest.approx(whole.errors)
 
 
 def test_two_columns_of_many_codes_take_no_table_of_all_cells():
     domain = Domain.from_sizes({"a": 1_000_000, "b": 1_000_000})
     real, made = Table([[5, 7], [999_999, 999_999]], domain), Table([[5, 7], [5, 7]], domain)
-    assert marginals(real, made).errors == {("a", "b"): 0.5}
+    assert Partition.of_codes(real, made).marginals().errors == {("a", "b"): 0.5}
 
 
 def test_values_lost_and_made_up():
@@ -80,7 +81,7 @@ def test_values_lost_and_made_up():
 def test_what_has_no_marginals_is_refused():
     one = Table([[0]], Domain.from_sizes({"a": 2}))
     with pytest.raises(InputError, match="need a table with as many; it has 1"):
-        marginals(one, one)
+        Partition.of_codes(one, one).marginals()
     two = random_table(3, 9)
     with pytest.raises(InputError, match="without rows"):
-        marginals(two, two.take(slice(0)))
+        Partition.of_codes(two, two.take(slice(0))).marginals()

@@ -101,7 +101,7 @@ def test_bins_that_swallow_a_column_are_a_bad_mark_with_the_cause(tmp_path):
     found = compared(real, through_bins(real), tmp_path)
     assert found.pairs.score == pytest.approx(1000)  # what the codes say: nothing is wrong
     assert found.raw.mark == "bad"
-    assert found.raw.score < 800
+    assert found.raw.pairs.score < 800
     said = "\n".join(found.raw.causes)
     assert "of rows lie in the first bin of `total` (0 to 6250)" in said
     assert "`shipping` is 4.9 in" in said
@@ -119,7 +119,7 @@ def test_bins_that_swallow_a_column_are_a_bad_mark_with_the_cause(tmp_path):
 def test_rows_of_the_same_source_are_a_good_mark(tmp_path):
     found = compared(orders(20_000, 1), orders(20_000, 2), tmp_path).raw
     assert (found.mark, found.causes) == ("good", [])
-    assert found.score == pytest.approx(1000 * (1 - found.halves), abs=10)
+    assert found.pairs.score == pytest.approx(1000 * (1 - found.halves), abs=10)
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def _lines(found: Quality) -> Iterator[str]:
 
 def _raw_lines(raw: RawQuality) -> Iterator[str]:
     halves = "" if raw.halves is None else f"; two random halves of the real rows {1000 * (1 - raw.halves):.1f}"
-    yield f"raw score        {raw.score:.1f} of 1000{halves}"
+    yield f"raw score        {raw.pairs.score:.1f} of 1000{halves}"
     yield f"mark             {raw.mark.upper()}"
     worst = ", ".join(f"{one.name} {one.error:.4g}" for one in raw.columns[:3])
     yield f"worst columns    {worst} (error on raw values, 0 to 1)"

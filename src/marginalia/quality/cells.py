@@ -1,16 +1,28 @@
-"""The cells on which raw values of two tables are compared: made of the real values, whatever a domain's bins are."""
+"""The cells on which two tables are compared: the codes of a domain, or quantiles of the real raw values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from math import prod
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from marginalia.data.table import Table
+from marginalia.errors import InputError
+from marginalia.progress import bar
+from marginalia.sweep.metrics import k_marginal_score
+
 FINE, COARSE = 100, 10  # cells of one column, and of each side of a pair
+_MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
+
+Codes = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -148,3 +160,107 @@ def shares(codes: NDArray[np.int64], size: int) -> NDArray[np.float64]:
 def distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """Return the total variation distance: half the L1 distance."""
     return float(np.abs(left - right).sum() / 2)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Both tables on one partition of each column: the cell of every row.
+
+    The cells are the codes of a domain (`of_codes`), or values and quantiles of the real rows (`of_values`).
+
+    Attributes
+    ----------
+    sizes : dict of str to int
+        Number of cells of each column.
+    real, synthetic : dict of str to ndarray of shape (n,)
+        Cell of each row, from 0 on.
+    """
+
+    sizes: dict[str, int]
+    real: dict[str, Codes]
+    synthetic: dict[str, Codes]
+
+    @classmethod
+    def of_codes(cls, real: Table, synthetic: Table) -> Partition:
+        """Take the bins and labels of the domain of two tables."""
+        sizes = {attribute.name: attribute.size for attribute in real.domain}
+        return cls(sizes, *({name: table.column(name) for name in sizes} for table in (real, synthetic)))
+
+    @classmethod
+    def of_values(cls, real: Mapping[str, Values], synthetic: Mapping[str, Values], k: int) -> Partition:
+        """Cut each raw column that both tables have into about `k` cells of equal counts of real rows.
+
+        >>> real, made = ({"x": Values.of(pd.Series(list(text)), numeric=False)} for text in ("aabb", "abbb"))
+        >>> Partition.of_values(real, made, 10).error(["x"])
+        0.25
+        """
+        found = cls({}, {}, {})
+        for name in real:
+            if name in synthetic:
+                found.add(name, Cells.of(real[name], k), real[name], synthetic[name])
+        return found
+
+    def add(self, name: str, cells: Cells, real: Values, synthetic: Values) -> None:
+        """Add one raw column."""
+        self.sizes[name] = cells.size
+        self.real[name], self.synthetic[name] = (cells.codes(v).astype(np.int32) for v in (real, synthetic))
+
+    def halved(self, halves: NDArray[np.bool_]) -> Partition:
+        """Return the real rows alone, one half in place of the synthetic rows; `halves` names the rows of the first."""
+        first, second = ({name: codes[part] for name, codes in self.real.items()} for part in (halves, ~halves))
+        return Partition(self.sizes, first, second)
+
+    def error(self, names: Sequence[str]) -> float:
+        """Return the total variation distance of the shares of both tables in the cells of some columns."""
+        cells, indexes = prod(self.sizes[name] for name in names), []
+        for table in (self.real, self.synthetic):
+            index = np.zeros(len(table[names[0]]), dtype=np.int64)
+            for name in names:
+                index = index * self.sizes[name] + table[name]
+            indexes.append(index)
+        if cells > _MOST_CELLS:
+            distinct, inverse = np.unique(np.concatenate(indexes), return_inverse=True)
+            indexes, cells = np.split(inverse, [len(indexes[0])]), len(distinct)
+        return distance(*(shares(index, cells) for index in indexes))
+
+    def marginals(self, k: int = 2, *, verbose: bool = False) -> Marginals:
+        """Return the errors of all marginals of `k` columns.
+
+        Raises
+        ------
+        InputError
+            Fewer than `k` columns, or a table without rows.
+        """
+        if len(self.sizes) < k:
+            raise InputError(f"marginals of {k} columns need a table with as many; it has {len(self.sizes)}")
+        if not all(len(codes) for table in (self.real, self.synthetic) for codes in table.values()):
+            raise InputError("a table without rows has no marginals")
+        errors, every = {}, list(combinations(self.sizes, k))
+        with bar("pairs" if k == 2 else "marginals", len(every), verbose=verbose) as advance:
+            for names in every:
+                errors[names] = self.error(names)
+                advance(1)
+        return Marginals(dict(sorted(errors.items(), key=lambda item: -item[1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Errors of all marginals of one order.
+
+    Attributes
+    ----------
+    errors : dict of tuple of str to float
+        Half the L1 distance of the shares of each marginal, from 0 to 1; the worst first.
+    """
+
+    errors: dict[tuple[str, ...], float]
+
+    @property
+    def error(self) -> float:
+        """The mean over all marginals."""
+        return fmean(self.errors.values())
+
+    @property
+    def score(self) -> float:
+        """The k-marginal score of NIST, from 0 (no overlap) to 1000 (the same)."""
+        return k_marginal_score(self.error)

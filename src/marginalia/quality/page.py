@@ -83,7 +83,7 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
         halves = "" if raw.halves is None else f"; two random halves of the real rows {1000 * (1 - raw.halves):.0f}"
         facts = [
             (raw.mark.upper(), "mark, by the worst of raw score, columns, pairs and rules"),
-            (f"{raw.score:.0f}", f"raw score, of 1000{halves}"),
+            (f"{raw.pairs.score:.0f}", f"raw score, of 1000{halves}"),
             (f"{raw.columns[0].error:.3g}", f"error of the worst column, {raw.columns[0].name}"),
         ]
     facts += [

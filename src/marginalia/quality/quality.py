@@ -7,10 +7,7 @@ copies of real ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,12 +18,10 @@ from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
-from marginalia.progress import bar
+from marginalia.quality.cells import Marginals, Partition
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
-from marginalia.sweep.metrics import k_marginal_score, total_variation
 
-_MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
 _AT_ONCE = 2**16  # rows that are hashed
 
 
@@ -64,81 +59,13 @@ class ColumnQuality:
         return float(self.real[self.lost].sum() / self.real.sum())
 
 
-@dataclass(frozen=True, slots=True)
-class MarginalQuality:
-    """All marginals of one order.
-
-    Attributes
-    ----------
-    errors : dict of tuple of str to float
-        Half the L1 distance of the shares of each marginal, from 0 to 1; the worst first.
-    """
-
-    errors: dict[tuple[str, ...], float]
-
-    @property
-    def error(self) -> float:
-        """The mean over all marginals."""
-        return fmean(self.errors.values())
-
-    @property
-    def score(self) -> float:
-        """The k-marginal score of NIST, from 0 (no overlap) to 1000 (the same)."""
-        return k_marginal_score(self.error)
-
-
 def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
     """Return every column, in the order of `real`."""
-    found = []
-    for name in real.domain.names:
-        one, other = real.counts([name]), synthetic.counts([name])
-        found.append(ColumnQuality(name, total_variation(one, other), one, other))
-    return found
-
-
-def marginals(real: Table, synthetic: Table, *, k: int = 2, verbose: bool = False) -> MarginalQuality:
-    """Return the error of every marginal of `k` columns.
-
-    Parameters
-    ----------
-    real, synthetic : Table
-        Of the same domain, each with rows.
-    k : int
-    verbose : bool
-        Show a bar.
-
-    Raises
-    ------
-    InputError
-        Fewer than `k` columns, or a table without rows.
-    """
-    if len(real.domain) < k:
-        raise InputError(f"marginals of {k} columns need a table with as many; it has {len(real.domain)}")
-    if not (len(real) and len(synthetic)):
-        raise InputError("a table without rows has no marginals")
-    errors = {}
-    every = list(combinations(real.domain.names, k))
-    with bar("pairs" if k == 2 else "marginals", len(every), verbose=verbose) as advance:
-        for names in every:
-            errors[names] = total_variation(*_counts([synthetic, real], names))
-            advance(1)
-    return MarginalQuality(dict(sorted(errors.items(), key=lambda item: -item[1])))
-
-
-def _counts(tables: Sequence[Table], names: Sequence[str]) -> NDArray[np.int64]:
-    """Return the counts of several tables on the same cells, shape (tables, cells)."""
-    domain = tables[0].domain
-    cells = domain.n_cells(names)
-    flat = []
-    for table in tables:
-        index = np.zeros(len(table), dtype=np.int64)
-        for name in names:
-            index = index * domain[name].size + table.column(name)
-        flat.append(index)
-    if cells > _MOST_CELLS:
-        distinct, inverse = np.unique(np.concatenate(flat), return_inverse=True)
-        flat, cells = np.split(inverse, np.cumsum([len(index) for index in flat])[:-1]), len(distinct)
-    return np.stack([np.bincount(index, minlength=cells) for index in flat])
+    partition = Partition.of_codes(real, synthetic)
+    return [
+        ColumnQuality(name, partition.error([name]), real.counts([name]), synthetic.counts([name]))
+        for name in real.domain.names
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +136,7 @@ class Quality:
     seed : int
         Of the sample and the halves of the real rows.
     columns : list of ColumnQuality
-    pairs : MarginalQuality
+    pairs : Marginals
     copies : Copies
     impossible_real, impossible_synthetic : int
         Rows in a structural zero of the domain.
@@ -227,7 +154,7 @@ class Quality:
     synthetic: Table
     seed: int
     columns: list[ColumnQuality]
-    pairs: MarginalQuality
+    pairs: Marginals
     copies: Copies
     impossible_real: int
     impossible_synthetic: int
@@ -309,7 +236,7 @@ def measure(
     synthetic = synthetic.project(real.domain.names)
     n_rows = (len(real), len(synthetic)) if samples is None else (samples[0].n_rows, samples[1].n_rows)
     real, synthetic = (table.take(sampled(len(table), seed=seed)) for table in (real, synthetic))
-    pairs = marginals(real, synthetic, verbose=verbose)
+    pairs = Partition.of_codes(real, synthetic).marginals(verbose=verbose)
     raw = None
     if samples is not None:
         ours, theirs = (sample.values(real.domain) for sample in samples)

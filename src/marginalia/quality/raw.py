@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from marginalia.data.rules.raw_rows import obeyed
 from marginalia.data.values import SECONDS
 from marginalia.progress import bar
 from marginalia.quality.causes import BAD, GOOD, WRONG, Facts, causes
-from marginalia.quality.cells import COARSE, FINE, Cells, Values, distance, shares
+from marginalia.quality.cells import COARSE, FINE, Cells, Marginals, Partition, Values, distance, shares
 from marginalia.quality.raw_rows import attributes_of, kind_of
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -87,8 +85,8 @@ class RawQuality:
         Real and synthetic rows that were compared.
     columns : list of RawColumnQuality
         The worst first.
-    pairs : dict of (str, str) to float
-        Total variation distance of every pair of columns, each cut into about 10 cells; the worst first.
+    pairs : Marginals
+        Of every pair of columns, each cut into about 10 cells.
     halves : float or None
         Mean of the same for two random halves of the real rows; None for few rows.
     missing : float
@@ -101,37 +99,27 @@ class RawQuality:
 
     rows: tuple[int, int]
     columns: list[RawColumnQuality]
-    pairs: dict[tuple[str, str], float]
+    pairs: Marginals
     halves: float | None
     missing: float
     nested: dict[str, float]
     rules: dict[str, Shares]
 
     @property
-    def error(self) -> float:
-        """The mean over all pairs, or of the single column."""
-        return fmean(self.pairs.values()) if self.pairs else self.columns[0].error
-
-    @property
-    def score(self) -> float:
-        """From 0 (nothing in common) to 1000 (the same)."""
-        return 1000 * (1 - self.error)
-
-    @property
     def mark(self) -> str:
         """``good``, ``fair`` or ``bad``: the worst of what score, columns and rules say."""
         worst = max(self.columns[0].error, *self.torn.values(), 0.0)
         broken = 1 - min((made for _, made in self.rules.values()), default=1.0)
-        if self.score < BAD_SCORE or worst >= BAD or broken >= BAD:
+        if self.pairs.score < BAD_SCORE or worst >= BAD or broken >= BAD:
             return "bad"
         floor = min(GOOD_SCORE, 1000 * (1 - 2 * (self.halves or 0)))
-        return "good" if self.score >= floor and worst < 2 * GOOD and broken < GOOD else "fair"
+        return "good" if self.pairs.score >= floor and worst < 2 * GOOD and broken < GOOD else "fair"
 
     @property
-    def torn(self) -> dict[tuple[str, str], float]:
+    def torn(self) -> dict[tuple[str, ...], float]:
         """Pairs that are worse by .1 than each of their columns: both may be right, and not go together."""
         own = {column.name: column.error for column in self.columns}
-        return {(a, b): error for (a, b), error in self.pairs.items() if error > max(own[a], own[b]) + 2 * GOOD}
+        return {(a, b): error for (a, b), error in self.pairs.errors.items() if error > max(own[a], own[b]) + 2 * GOOD}
 
     @property
     def causes(self) -> list[str]:
@@ -155,9 +143,9 @@ class RawQuality:
         return {
             "rows": dict(zip(both, self.rows, strict=True)),
             "mark": self.mark,
-            "score": self.score,
+            "score": self.pairs.score,
             "score_of_halves": None if self.halves is None else 1000 * (1 - self.halves),
-            "pair_error": self.error,
+            "pair_error": self.pairs.error,
             "causes": self.causes,
             "columns": {
                 one.name: {
@@ -174,7 +162,7 @@ class RawQuality:
                 }
                 for one in self.columns
             },
-            "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.items()],
+            "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.errors.items()],
             "missing_patterns": self.missing,
             "nested_gaps_broken": self.nested,
             "rules": {rule: dict(zip(both, pair, strict=True)) for rule, pair in self.rules.items()},
@@ -206,8 +194,9 @@ def measure_raw(
         Show a bar.
     """
     n, compared = len(next(iter(real.values()))), attributes_of(domain)
-    halved = np.random.default_rng(seed).permutation(n)
-    columns, codes = [], {}
+    halves = np.zeros(n, dtype=bool)
+    halves[np.random.default_rng(seed).permutation(n)[: (n + 1) // 2]] = True
+    columns, coarse = [], Partition({}, {}, {})
     with bar("raw values", len(real), verbose=verbose) as advance:
         for name, column in real.items():
             if name not in synthetic:  # derived, in a table of before
@@ -217,28 +206,14 @@ def measure_raw(
             columns.append(_column(name, kind, column, synthetic[name], attribute))
             if kind == "time":
                 columns += _parts(name, column, synthetic[name])
-            cells = Cells.of(column, COARSE)
-            codes[name] = (
-                cells.size,
-                cells.codes(column).astype(np.int32),
-                cells.codes(synthetic[name]).astype(np.int32),
-            )
-            advance(1)
-    pairs, halves = {}, []
-    with bar("raw pairs", len(codes) * (len(codes) - 1) // 2, verbose=verbose) as advance:
-        for a, b in combinations(codes, 2):
-            (m, ours_a, theirs_a), (k, ours_b, theirs_b) = codes[a], codes[b]
-            cells_of_real = ours_a * k + ours_b
-            pairs[a, b] = distance(shares(cells_of_real, m * k), shares(theirs_a * k + theirs_b, m * k))
-            if n >= _HALVES:
-                halves.append(distance(*(shares(part, m * k) for part in np.array_split(cells_of_real[halved], 2))))
+            coarse.add(name, Cells.of(column, COARSE), column, synthetic[name])
             advance(1)
     missing, nested = _gaps(real, synthetic)
     return RawQuality(
         rows=(n, len(next(iter(synthetic.values())))),
         columns=sorted(columns, key=lambda one: -one.error),
-        pairs=dict(sorted(pairs.items(), key=lambda item: -item[1])),
-        halves=fmean(halves) if halves else None,
+        pairs=coarse.marginals(verbose=verbose),
+        halves=coarse.halved(halves).marginals().error if n >= _HALVES else None,
         missing=missing,
         nested=nested,
         rules=dict(rules or {}),
@@ -259,8 +234,7 @@ def rules_obeyed(domain: Domain, real: pd.DataFrame, synthetic: pd.DataFrame) ->
 
 
 def _column(name: str, kind: str, real: Values, made: Values, attribute: Attribute) -> RawColumnQuality:
-    cells = Cells.of(real, FINE)
-    error = distance(shares(cells.codes(real), cells.size), shares(cells.codes(made), cells.size))
+    error = Partition.of_values({name: real}, {name: made}, FINE).error([name])
     points = _points(kind, real, made)
     if kind == "text":
         empty = (_empty_share(real), _empty_share(made))
@@ -413,8 +387,7 @@ def _parts(name: str, real: Values, made: Values) -> list[RawColumnQuality]:
     found = []
     if real.finite.size and np.any(real.finite % DAY):
         ours, theirs = (Values(v.numbers % DAY, v.texts, v.known) for v in (real, made))
-        cells = Cells.of(ours, FINE)
-        error = distance(shares(cells.codes(ours), cells.size), shares(cells.codes(theirs), cells.size))
+        error = Partition.of_values({name: ours}, {name: theirs}, FINE).error([name])
         found.append(RawColumnQuality(f"{name} (time of day)", "time", error))
     days = [shares(((v.finite // DAY + 3) % 7).astype(np.int64), 7) for v in (real, made)]
     return [*found, RawColumnQuality(f"{name} (weekday)", "time", distance(*days))]
