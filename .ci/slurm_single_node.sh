@@ -2,7 +2,6 @@
 # Run a small configuration through a real Slurm of one node, and compare its tables with those of a local run.
 #
 #   bash .ci/slurm_single_node.sh            install what is missing, start, run both, compare, stop (as root, Debian)
-#   bash .ci/slurm_single_node.sh streamed   the same of a streamed data set alone: counted in shards, fitted by counts
 #   bash .ci/slurm_single_node.sh start|stop only start or stop the node; all its files are in .slurm-test/
 #
 # Needs no systemd. The link /etc/slurm/slurm.conf is needed because the executor takes SLURM_* out of the environment of
@@ -105,18 +104,6 @@ locally() { # as `through_slurm`
   echo "$2: $((SECONDS - began)) s"
 }
 
-streamed() {
-  parts="$folder/parts"
-  rm -rf results/streamed results/streamed_local "$parts"
-  .venv/bin/python .ci/streamed.py make "$parts"
-  records() { echo "results/$1/records/sweep/parts"/{learners,synthesizers}/all.parquet; }
-  # shellcheck disable=SC2046
-  through_slurm "$parts/config.yaml" streamed $(records streamed)
-  # shellcheck disable=SC2046
-  locally "$parts/config.yaml" streamed_local $(records streamed_local)
-  .venv/bin/python .ci/streamed.py compare results/streamed results/streamed_local
-}
-
 case "${1:-all}" in
 start) start ;;
 stop) stop ;;
@@ -133,15 +120,9 @@ all)
     [ "$name" = timings.csv ] || cmp "$table" "results/slurm_local/tables/$name"
   done
   echo "the same tables, byte for byte: $(ls results/slurm/tables | grep -vx timings.csv | xargs)"
-  streamed
-  ;;
-streamed)
-  trap stop EXIT
-  start
-  streamed
   ;;
 *)
-  echo "usage: $0 [start|stop|streamed]" >&2
+  echo "usage: $0 [start|stop]" >&2
   exit 2
   ;;
 esac

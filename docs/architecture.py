@@ -24,7 +24,6 @@ FLOORS = (
     ("inference",),  # error bars on what was released
     ("methods",),
     ("analyses",),  # regressions that are declared before a release
-    ("streamed",),  # data sets too large for memory, as fits get them
     ("peers",),
     ("sweep",),
     ("audit",),

@@ -12,7 +12,6 @@ from pathlib import Path
 import typer
 
 from marginalia.cli.app import app
-from marginalia.data.sources import counted
 from marginalia.methods import models
 from marginalia.privacy import certificate
 from marginalia.sweep.config import Config, MethodChoice
@@ -34,7 +33,6 @@ def surface() -> Iterator[str]:
         )
     for module in (certificate, models, synthesizers):
         yield f"file {module.FORMAT} {module.FORMAT_VERSION}"
-    yield f"file {counted.FORMAT}"
     yield f"records {' '.join(COLUMNS)}"
 
 

@@ -66,19 +66,6 @@ def free_bytes() -> float:
     return free
 
 
-def allowed_bytes() -> float:
-    """Return how much data this process may still hold under a limit that it has been given (Linux); else infinity.
-
-    >>> allowed_bytes() > 0
-    True
-    """
-    process = psutil.Process()
-    if not hasattr(process, "rlimit"):
-        return math.inf
-    limit, _ = process.rlimit(psutil.RLIMIT_DATA)
-    return math.inf if limit == psutil.RLIM_INFINITY else max(0.0, float(limit - process.memory_info().data))
-
-
 def short(number: float) -> str:
     """Return a whole number for people, however large.
 

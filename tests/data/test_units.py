@@ -11,10 +11,8 @@ import pytest
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.sources.bounded import Bounded
 from marginalia.data.sources.complete import complete
-from marginalia.data.sources.counted import count
 from marginalia.data.sources.opening import stream
 from marginalia.data.sources.parquet import ParquetSource
-from marginalia.data.sources.parts import HashSplit, Part
 from marginalia.data.splits import random_split
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.data.units import BoughtUnit, Unit, hashes_of
@@ -189,15 +187,6 @@ def test_a_stream_that_was_not_opened_as_one_of_units_is_refused(places: dict[st
         ParquetSource(places["parts"], domain=Domain.from_dict(CONTENT))
     with pytest.raises(InputError, match="column 'clinic', the unit of the domain, is missing"):
         stream(places["t.csv"], Domain.from_dict({**CONTENT, "unit": "clinic", "ignored": ["patient"]}))
-
-
-def test_what_would_forget_the_units_of_a_stream_is_refused(places: dict[str, str]) -> None:
-    source = stream(places["parts"], Domain.from_dict(CONTENT))
-    assert isinstance(source, Bounded)
-    with pytest.raises(InputError, match="counts that are made beforehand know no units"):
-        count(source, order=2)
-    with pytest.raises(InputError, match="keeps a unit on one side"):
-        Part(source, HashSplit(0, 0.5), test=True)
 
 
 def test_rows_that_change_between_passes_are_refused(places: dict[str, str]) -> None:

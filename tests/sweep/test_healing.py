@@ -17,7 +17,7 @@ from marginalia.sweep.healing import damaged
 from marginalia.sweep.isolation.log import logged
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, load_prepared
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.runner import Runner
 
@@ -122,7 +122,7 @@ def test_damage_to_prepared_data_is_named(fault, name, tmp_path):
     assert list(damaged([tmp_path / "dataset.json"])) == []
     fault(tmp_path / name)
     with pytest.raises(InputError, match=name):
-        load_prepared(tmp_path)
+        Prepared.load(tmp_path)
     with pytest.raises(InputError, match=name):
         Prepared.load(tmp_path)
     if (fault, name) != (deleted, "dataset.json"):  # which Snakemake misses by itself
@@ -130,7 +130,7 @@ def test_damage_to_prepared_data_is_named(fault, name, tmp_path):
         assert path.endswith("dataset.json")
         assert name in why
         with pytest.raises(DamagedError):
-            load_prepared(tmp_path)
+            Prepared.load(tmp_path)
 
 
 ON_A_FULL_DISK = """

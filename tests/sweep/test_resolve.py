@@ -50,6 +50,8 @@ def test_own_data_is_planned(offline):
         ([{**OWN, "name": "adult"}], "taken by the catalogue"),
         ([{k: v for k, v in OWN.items() if k != "name"}], "needs a name"),
         ([{**OWN, "taskz": {}}], "taskz"),
+        ([{**OWN, "data": "part-*.parquet"}], "removed in 3.0"),
+        ([{**OWN, "data": {"path": "part-*.parquet", "shards": 3}}], "give files: table"),
         ([OWN], "there is no file"),
     ],
 )

@@ -12,7 +12,6 @@ from marginalia.data.datasets import load
 from marginalia.data.units import BoughtUnit, Unit, hashes_of
 from marginalia.errors import InputError
 from marginalia.reporting.provenance import datasets_info
-from marginalia.streamed import open_rows
 from marginalia.sweep.jobs import prepare_dataset
 from marginalia.sweep.protocols import Prepared, split_rows
 
@@ -28,7 +27,6 @@ def folder(tmp_path: Path) -> Path:
         {"patient": rng.integers(0, 50, 400), "age": rng.integers(0, 80, 400), "ill": rng.random(400) < 0.5}
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
-    frame.to_parquet(tmp_path / "part-0.parquet")
     return tmp_path
 
 
@@ -89,13 +87,6 @@ def test_a_bought_number_of_rows_is_kept_to_be_bought(folder: Path) -> None:
 def test_entries_that_cannot_have_units_are_refused(folder: Path, changes: dict, why: str) -> None:
     with pytest.raises(InputError, match=why):
         _entry(folder, **changes)
-
-
-def test_a_sweep_over_streamed_rows_refuses_units(folder: Path) -> None:
-    domain = {"attributes": [AGE, ILL], "unit": "patient"}
-    changes = {"files": None, "data": "part-*.parquet", "attributes": None, "unit": None, "rows_per_unit": None}
-    with pytest.raises(InputError, match="a sweep over streamed rows protects single rows"):
-        open_rows(_entry(folder, domain=domain, **changes))
 
 
 def test_two_files_have_no_units(folder: Path) -> None:

@@ -4,17 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
-
-from marginalia.data.sources.counted import count
-from marginalia.streamed import open_rows
-from marginalia.sweep.protocols import hash_split
-from marginalia.sweep.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 NO_NETWORK = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
@@ -168,16 +162,3 @@ def test_an_unreachable_set_asked_for_by_name_names_the_three_places(tmp_path):
     assert done.returncode == 2
     for place in ("cache", "mirror", "http"):
         assert place in done.stderr
-
-
-@pytest.mark.slow
-def test_counts_of_shards_are_added_up_to_those_of_one_pass(parts, tmp_path):
-    config = {"datasets": [parts], "epsilons": [1], "trials": 2, "methods": ["independent"], "seed": 5}
-    out = tmp_path / "results/data/parts/counts.npz"
-    done = snakemake("--cores", "2", str(out), config=config, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert sorted(p.name for p in (out.parent / "shards").iterdir()) == ["1-of-3.npz", "2-of-3.npz", "3-of-3.npz"]
-    source = open_rows(resolve(config, {}).entries["parts"])
-    splits = [hash_split("parts", "row", trial, 0.2, 5) for trial in range(2)]
-    replace(count(source, 2, splits), files="").save(tmp_path / "whole.npz")  # without the mark of the files
-    assert out.read_bytes() == (tmp_path / "whole.npz").read_bytes()

@@ -9,8 +9,7 @@ from marginalia.errors import InputError
 from marginalia.papers import registry
 from marginalia.peers.environment import lock_hash
 from marginalia.peers.record import libraries
-from marginalia.planning.costs import cost_of_shard, memory_of
-from marginalia.streamed import files_behind, shards_of
+from marginalia.planning.costs import memory_of
 from marginalia.sweep import resolve
 from marginalia.sweep.healing import damaged
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -31,7 +30,6 @@ if (
     if os.path.isdir(RESULTS):  # of a run before
         os.chmod(RESULTS, 0o700)
 MEMORY_OF = memory_of()
-STREAMED = [name for name, entry in SWEEP.entries.items() if entry.data is not None]
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
 # cards whose tables the comparisons also need
 COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
@@ -49,11 +47,6 @@ def of_repository(path):
     return os.path.relpath(workflow.source_path(f"../../{path}"))
 
 
-def one_of(names):
-    """Return the pattern of some names, that of nothing if there are none."""
-    return "|".join(map(re.escape, names)) or "(?!)"
-
-
 wildcard_constraints:
     notebook=r"[^/]+",
     experiment=r"[^/]+",
@@ -68,11 +61,6 @@ def job_of(wildcards):
     return SWEEP.plan.jobs[
         wildcards.experiment, wildcards.dataset, wildcards.group, wildcards.batch
     ]
-
-
-def shard_cost(wildcards):
-    entry = SWEEP.entries[wildcards.dataset]
-    return cost_of_shard(entry, len(SWEEP.config.splits_of(wildcards.dataset)))
 
 
 def records_of(job):
@@ -100,13 +88,8 @@ def parts_of(name):
 def stored_files():
     """Yield what is sealed of the files that this plan makes."""
     yield from map(records_of, SWEEP.plan.jobs.values())
-    for name, entry in SWEEP.entries.items():
+    for name in SWEEP.entries:
         yield f"{RESULTS}/data/{name}/dataset.json"
-        if name in STREAMED:
-            yield from (
-                f"{RESULTS}/data/{name}/shards/{shard}.npz"
-                for shard in shards_of(entry)
-            )
     for name in SWEEP.studies:
         yield from parts_of(name).values()
     yield f"{RESULTS}/rows.parquet"

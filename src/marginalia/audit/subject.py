@@ -121,7 +121,7 @@ def _elsewhere(arm: Arm, task: str, relation: Relation, registry: Mapping[str, M
     method = registry[arm.method]
     if not _frames(registry[arm.source or arm.method]) and not method.audit.queries:
         of = _of_arm(arm, task, relation, registry, pure=registry[arm.source or arm.method].pure)
-        yield replace(of, variant="streamed", frames=(tables.COUNTED, tables.STREAMED))
+        yield replace(of, variant="streamed", frames=(tables.STREAMED,))
         if of.delta > 0:
             yield replace(of, variant="bought", frames=(tables.BOUGHT,), epsilon=_BUY)
 

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from marginalia.audit.findings import Finding
 from marginalia.data.domain import Attribute, Domain, Schema, StructuralZeros
 from marginalia.data.sources.arrow import BATCH
-from marginalia.data.sources.counted import add_up, count
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.data.units import Unit, hashes_of
 
 Generator = np.random.Generator
 SHARE = 0.5  # of the budget, for what is bought: on a hundred rows less would buy nothing
-SHARDS = 4  # of counted files: of the shortest tables one is empty
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Frame:
         Arrays only; the bound of rows' norms is 1.
     schema : Schema or None
         What fits are told of the domain, whose labels are the raw values; the rest they buy.
-    source : {"", "parquet", "counted"}
-        Rows in memory, a file that is streamed, or its counts, shard by shard.
+    source : {"", "parquet"}
+        Rows in memory, or a file that is streamed.
     unit : Unit or None
         Whose rows are protected together.
     """
@@ -130,16 +128,10 @@ class SyntheticTable:
     def _streamed(self) -> CountSource:
         folder = Path(self._folder.name)
         rows = self.coded.to_frame(original=True)
-        # Short groups, in the middle of some of which a shard ends; but a full batch in one.
+        # Several short row groups; but a full batch in one.
         length = self.n if self.n > BATCH else max(7, self.n // 5 + 3)
         rows.to_parquet(folder / "rows.parquet", index=False, row_group_size=length)
-        source = ParquetSource(folder / "rows.parquet", domain=self.coded.domain)
-        if self.frame.source == "parquet":
-            return source
-        parts = [folder / f"{i}.npz" for i in range(SHARDS)]
-        for path, (shard, first) in zip(parts, source.shards(SHARDS), strict=True):
-            count(shard, order=3, first_row=first).save(path)
-        return add_up(parts).source(rows=source)
+        return ParquetSource(folder / "rows.parquet", domain=self.coded.domain)
 
     @cached_property
     def arrays(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -243,7 +235,6 @@ STREAMED = Frame(
     _TARGETS,
     source="parquet",
 )
-COUNTED = replace(STREAMED, name="counted shards", source="counted")
 PATIENTS = Unit("patient", 3)
 MIXED = Frame(
     "mixed",
@@ -317,7 +308,7 @@ def _array_rows(frame: Frame, n: int, rng: Generator, *, short: bool) -> NDArray
 
 
 def source_findings(made: SyntheticTable) -> Iterator[Finding]:
-    """Yield where a streamed table counts other than its rows do: a row counts once, in one shard and in one batch."""
+    """Yield where a streamed table counts other than its rows do: a row counts once, in one batch."""
     if made.frame.source and isinstance(made.table, CountSource):
         if made.table.n_rows != made.n:
             yield Finding("sensitivity", "streamed rows", f"{made.table.n_rows} are counted of {made.n}")

@@ -50,8 +50,6 @@ def load(name: str | Entry) -> Dataset:
     569
     """
     entry = catalogue.entry(name) if isinstance(name, str) else name
-    if entry.data is not None:
-        raise InputError(f"data set '{entry.name}' is streamed: it is counted by the sweep, and never read as a whole")
     files = {role: fetch(file) for role, file in entry.files.items()}
     loaded = import_module(reader_module(entry)).load(entry, files)
     table, test = loaded if isinstance(loaded, tuple) else (loaded, None)

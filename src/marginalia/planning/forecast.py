@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from marginalia.errors import InputError
-from marginalia.planning.costs import FACTORS, Costs, Estimate, cost_of_shard
+from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.resolve import Sweep
@@ -163,10 +163,6 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
         case ("study_part", study, _):
             card, settings = sweep.studies[study]
             return (costs.job("study", study, "measured" if dict(card.defaults) == settings else "other data"),)
-        case ("count_shard", dataset, _):
-            entry = sweep.entries[dataset]
-            one = cost_of_shard(entry, len(sweep.config.splits_of(dataset)))
-            return (Estimate(one.seconds, one.peak_mb, "other data"),)
         case ("methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]
             return (costs.job("rule", "methods"), *_fits(job, sweep, costs))

@@ -132,7 +132,7 @@ def datasets_info(
         n = content["n_public"] if content["name"] not in {*catalogue.names(), *counted} else facts["rows"]
         described = {key: facts[key] for key in ("domain_source", "description", "licence", "citation")}
         unit = parse_unit(content)
-        places = [*([facts["data"]] if "data" in facts else []), *(f["url"] or f["path"] for f in facts["files"])]
+        places = [f["url"] or f["path"] for f in facts["files"]]
         rows.append(
             {
                 "name": content["name"],
@@ -142,9 +142,8 @@ def datasets_info(
                 **({} if unit is None else {"protects": str(unit)}),
                 "attributes": len(domain["attributes"]),
                 "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
-                "split": facts.get("split") or splits.get(content["name"], "of the study"),
+                "split": splits.get(content["name"], "of the study"),
                 "source": ", ".join(dict.fromkeys(places)) or "bundled",
-                **{key: facts[key] for key in ("data", "data_files") if key in facts},
                 **described,
             }
         )

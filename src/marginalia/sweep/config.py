@@ -130,16 +130,6 @@ class Config(Settings):
             for name, block in self.experiments.items()
         )
 
-    def splits_of(self, name: str) -> list[tuple[int, float]]:
-        """Return the number and the share of tests of every split that is made of a data set of the user's own."""
-        found: dict[tuple[int, float], None] = {}
-        for block in self.blocks():
-            own = block.datasets if block.datasets != "auto" else ()
-            if any(isinstance(d, Mapping) and d["name"] == name for d in own):
-                trials = range(block.trials if block.protocol == "strict" else 1)
-                found.update({(trial, block.test_fraction): None for trial in trials})
-        return list(found)
-
     def titles(self) -> dict[str, str]:
         """Return the title of each data set of the user's own, by id; empty where it has none."""
         chosen = [d for block in self.blocks() if block.datasets != "auto" for d in block.datasets]

@@ -1,36 +1,28 @@
-"""What a job of the sweep does: prepare a data set, count one that is streamed, or run the cells of one method."""
+"""What a job of the sweep does: prepare a data set, or run the cells of one method."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.catalogue.catalogue import describe
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.checksums import sha256_of, write_description
 from marginalia.data.datasets import load
 from marginalia.data.files import for_the_owner
-from marginalia.data.sources.counted import add_up, count
-from marginalia.data.sources.opening import name_of
-from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.peers.record import is_peer
 from marginalia.progress import say_when_compiling
-from marginalia.streamed import data_of, files_behind, open_rows
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.isolation.log import say
 from marginalia.sweep.plan import Job
-from marginalia.sweep.protocols import DESCRIPTION, Prepared, hash_split, load_prepared, tasks_of
+from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import ResultRecord, write_records
 from marginalia.sweep.runner import Outcome, Runner, version_of_arm
-
-HOW = "random, by SplitMix64 of {}; seeds of the trials: {}"
 
 
 @dataclass(frozen=True)
@@ -85,85 +77,6 @@ def _parts(rows: Rows) -> tuple[Table, RawTable | None]:
     return (rows.known, rows) if isinstance(rows, RawTable) else (rows, None)
 
 
-@for_the_owner()
-def count_shard(
-    content: Mapping[str, Any],
-    shard: str,
-    *,
-    splits: Iterable[tuple[int, float]],
-    seed: int,
-    out: str | os.PathLike[str],
-) -> None:
-    """Count one shard of a streamed data set, and write its count tables.
-
-    Parameters
-    ----------
-    content : mapping
-        The data set's entry, as `marginalia.data.catalogue.entry.Entry.model_dump` gives it.
-    shard : str
-        One of `marginalia.streamed.shards_of`.
-    splits : iterable of (int, float)
-        As of `marginalia.sweep.config.Config.splits_of`.
-    seed : int
-        Root seed.
-    out : path-like
-        File to write.
-    """
-    entry = Entry.model_validate(content)
-    data = data_of(entry)
-    source, first = open_rows(entry), 0
-    number, _, total = shard.partition("-of-")
-    if isinstance(source, ParquetSource):
-        source, first = source.shards(int(total))[int(number) - 1]
-    rules = [hash_split(entry.name, data.split_by, trial, share, seed) for trial, share in splits]
-    count(source, data.order, rules, first_row=first).save(out)
-
-
-@for_the_owner()
-def prepare_counts(
-    content: Mapping[str, Any], shards: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]
-) -> None:
-    """Add up the counts of all shards of a data set, and describe it, in a folder that fits read.
-
-    Raises
-    ------
-    InputError
-        There are no rows, or another number of them than is documented; a file changed between two shards.
-    """
-    entry = Entry.model_validate(content)
-    tables = add_up(shards)
-    n = int(tables.rows[0])
-    if n == 0:
-        raise InputError(f"data set '{entry.name}' has no rows")
-    if entry.rows not in (None, n):
-        raise InputError(f"data set '{entry.name}': {n} rows, its entry says {entry.rows}")
-    data, root = data_of(entry), Path(out)
-    files, tables = tables.files, replace(tables, files="")  # the hash of the counts is that of equal files elsewhere
-    written = root / "domain.json", root / "counts.npz"
-    tables.domain.to_json(written[0])
-    tables.save(written[1])
-    kept = ("name", "tasks", "attributes")
-    by = "the row's number" if data.split_by == "row" else f"the value of column '{data.split_by}'"
-    facts = {k: v for k, v in describe(entry).items() if k not in kept} | {
-        "rows": n,
-        "domain_source": tables.domain.source,
-        "data": name_of(data.path),
-        "data_files": len(files_behind(entry)),
-        "split": HOW.format(by, ", ".join(dict.fromkeys(str(s.seed) for s in tables.splits))),
-        "counts_sha256": sha256_of(written[1]),
-    }
-    described = {
-        "name": entry.name,
-        "streamed": entry.model_dump(mode="json"),
-        "facts": facts,
-        "files": files,
-        "tasks": [asdict(t) for t in tasks_of(entry)],
-        "n_public": entry.rows or entry.n_public,
-        "book": entry.book,
-    }
-    write_description(root / DESCRIPTION, described, written)
-
-
 def run_method(
     settings: Mapping[str, Any],
     *,
@@ -191,7 +104,7 @@ def run_method(
     """
     follower = follower or Follower()
     job = Job.from_settings(settings)
-    prepared = load_prepared(data)
+    prepared = Prepared.load(data)
     sources = {arm.method: arm for arm in job.sources}
     runner = Runner(prepared, job.registry, sources, CellStore(store))
     # Trial by trial: what is computed once for the training rows of a trial is shared by its cells. Fits of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,10 @@ from marginalia.data.cell_files import read_cells, write_cells
 from marginalia.data.checksums import read_description, write_description
 from marginalia.data.domain import Domain, Schema, parse_unit, unit_as_dict
 from marginalia.data.files import atomic_path
-from marginalia.data.sources.counted import Counted, CountTables
-from marginalia.data.sources.parts import HashSplit
 from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import RawTable, Rows, Table
 from marginalia.methods.task import Task
-from marginalia.streamed import CountedData, data_of
 from marginalia.sweep.seeds import seed_sequence
-
-if TYPE_CHECKING:
-    from marginalia.data.catalogue.entry import Entry
 
 DESCRIPTION = "dataset.json"  # of a prepared data set, with the checksums of its other files
 
@@ -229,27 +223,3 @@ def split_rows(
     seed = seed_sequence(root_seed, experiment, data.name, which)
     split = random_split(rows, test_fraction=test_fraction, seed=seed, train_limit=data.train_limit)
     return split.train, split.test
-
-
-def hash_split(name: str, by: str, trial: int, test_fraction: float, root_seed: int) -> HashSplit:
-    """Return the split of a trial of a streamed data set; all experiments share it."""
-    seed = int.from_bytes(seed_sequence(root_seed, "hash split", name, trial).generate_state(2).tobytes(), "little")
-    return HashSplit(seed, test_fraction, "" if by == "row" else by)
-
-
-def split_counts(
-    data: CountedData, protocol: str, experiment: str, trial: int, test_fraction: float, root_seed: int
-) -> tuple[Counted, Counted]:
-    """Return the training and test rows of one trial of a streamed data set; see `split_rows`."""
-    which = trial if protocol == "strict" else 0
-    return data.split(hash_split(data.name, data_of(data.entry).split_by, which, test_fraction, root_seed))
-
-
-def load_prepared(folder: str | os.PathLike[str]) -> Prepared | CountedData:
-    """Read a data set as a job of the workflow has prepared it; `DamagedError` where it is not that any more."""
-    content = read_description(Path(folder) / DESCRIPTION)
-    if "streamed" not in content:
-        return Prepared.load(folder)
-    entry = Entry.model_validate(content["streamed"])
-    tables = replace(CountTables.load(Path(folder) / "counts.npz"), files=content.get("files", ""))
-    return CountedData(entry, tables, tasks_of(entry), content["facts"])

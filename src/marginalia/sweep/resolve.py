@@ -19,7 +19,6 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
 from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.relation import Relation
-from marginalia.streamed import open_rows
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.metrics import HEADLINES
@@ -201,9 +200,7 @@ def check_entry(entry: Entry) -> None:
             raise InputError(
                 f"data set '{entry.name}': the {task} task drops its own target '{spec.target}'; take it out of 'drop'"
             )
-    if entry.data is not None:
-        open_rows(entry)  # no more than the columns
-    elif all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
+    if all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
         load(entry)
 
 

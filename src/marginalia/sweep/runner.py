@@ -25,10 +25,9 @@ from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.odometer import PrivacyOdometer, RefusedError, charging
-from marginalia.streamed import CountedData
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
-from marginalia.sweep.protocols import Prepared, split_counts, split_rows
+from marginalia.sweep.protocols import Prepared, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
 from marginalia.usage import Cost, measured, uncounted
@@ -104,7 +103,7 @@ class Runner:
 
     Parameters
     ----------
-    data : Prepared or CountedData
+    data : Prepared
     registry : mapping of method id to Method
     sources : mapping of synthesizer id to Arm
         The arm whose fit downstream cells post-process.
@@ -113,7 +112,7 @@ class Runner:
 
     def __init__(
         self,
-        data: Prepared | CountedData,
+        data: Prepared,
         registry: Mapping[str, Method],
         sources: Mapping[str, Arm],
         store: CellStore,
@@ -359,8 +358,9 @@ class Runner:
         """
         key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
         if self._rows is None or self._rows[0] != key:
-            split: Any = split_counts if isinstance(self.data, CountedData) else split_rows
-            whole = split(self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed)
+            whole = split_rows(
+                self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed
+            )
             self._rows = key, {None: whole}
         kept = self._rows[1]
         if columns not in kept:

@@ -93,31 +93,6 @@ class TaskSpec(Strict):
     drop: tuple[str, ...] = ()
 
 
-class Streamed(Strict):
-    """Rows that stay where they are: they are counted in shards, and fits get the counts.
-
-    Attributes
-    ----------
-    path : str
-        Files by a pattern such as ``year=*/part-*.parquet``, a folder, or the URL of a table in a database.
-    split_by : str
-        ``row``: a hash of each row's number makes it one for training or for tests; or the name of a column whose
-        equal values stay together.
-    order : int
-        The counts are of all marginals of so many columns; every method and measure needs pairs.
-    shards : int or None
-        That are counted apart; without it one for each file, at most 64.
-
-    >>> Streamed(path="part-*.parquet").order
-    2
-    """
-
-    path: str
-    split_by: str = Field(default="row", min_length=1)
-    order: int = Field(default=2, ge=2)
-    shards: int | None = Field(default=None, ge=1, le=10_000)
-
-
 class Entry(Strict):
     """One data set. See `docs/datasets.md` for the meaning of every key.
 
@@ -132,7 +107,6 @@ class Entry(Strict):
     licence: str = ""
     source: str = "coded"  # a module of `readers`
     files: dict[str, File] = Field(default_factory=dict)
-    data: Streamed | None = None  # in place of files: table
     tasks: dict[Literal["linear", "logistic"], TaskSpec]
     attributes: tuple[dict[str, Any], ...] = ()  # with the keys of a domain file; see `derived`
     kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
@@ -160,7 +134,7 @@ class Entry(Strict):
         """Leave out what is not set of the newest keys: an entry without them is the same entry as before."""
         unset = {
             key
-            for key in ("domain", "preprocessing_share", "data", "book", "unit", "rows_per_unit", "unit_type")
+            for key in ("domain", "preprocessing_share", "book", "unit", "rows_per_unit", "unit_type")
             if getattr(self, key) is None
         }
         return {key: value for key, value in handler(self).items() if key not in unset}
@@ -179,11 +153,6 @@ class Entry(Strict):
         if not isinstance(value, Mapping):
             return value
         return {role: {"path": f} if isinstance(f, str) else f for role, f in value.items()}
-
-    @field_validator("data", mode="before")
-    @classmethod
-    def _pattern_alone(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -206,10 +175,8 @@ class Entry(Strict):
             if bool(self.attributes) + (self.domain is not None) + ("domain" in self.files) > 1:
                 raise ValueError("give the domain once: under attributes, domain, or files: domain")
             rows = {"table", "train", "test"} & set(self.files)
-            if self.data is not None and (rows or self.train_limit is not None or self.columns is not None):
-                raise ValueError("data: give either data or files: table, and no train_limit and columns with data")
-            if self.data is None and "table" not in rows and not {"train", "test"} <= rows:
-                raise ValueError("files: give 'table', or 'train' and 'test'; or data")
+            if "table" not in rows and not {"train", "test"} <= rows:
+                raise ValueError("files: give 'table', or 'train' and 'test'")
             if self.unit is not None and ("table" not in self.files or self.rows is not None):
                 raise ValueError("unit: it needs files: table, and n_public in place of rows: the number of units")
             if "domain" not in self.files and not known:
@@ -241,6 +208,12 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
     """
     if not isinstance(content, Mapping):
         raise InputError(f"data set '{name}': expected keys and values (files, tasks, ...), got {content!r}")
+    if "data" in content:
+        raise InputError(
+            f"data set '{name}': the key 'data' was removed in 3.0: a sweep runs on tables in memory, so give files: "
+            "table; for a single fit, `marginalia fit` and `synthesize` count a table larger than memory from Parquet, "
+            "CSV or a database"
+        )
     try:
         entry = Entry.model_validate({**content, "name": name})
     except ValidationError as error:
@@ -250,9 +223,6 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
             role: f.model_copy(update={"path": str((folder / f.path).resolve())}) for role, f in entry.files.items()
         }
         entry = entry.model_copy(update={"files": files})
-        if entry.data is not None and "://" not in entry.data.path:
-            data = entry.data.model_copy(update={"path": str(folder.resolve() / entry.data.path)})
-            entry = entry.model_copy(update={"data": data})
         if entry.book is not None:
             entry = entry.model_copy(update={"book": str((folder / entry.book).resolve())})
     return entry

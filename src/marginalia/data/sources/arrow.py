@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,11 +77,6 @@ class ArrowSource(PassingSource):
     @abstractmethod
     def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield batches of these columns: where they are from, the number of their first row there, the batch."""
-
-    @property
-    def mark(self) -> str:
-        """What tells the rows from later ones of the same name, as far as it is known without reading them."""
-        return ""
 
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> ArrowSource:
         """See `CountSource.recoded`."""
@@ -214,6 +208,20 @@ def _coded(column: Any, attribute: Attribute, where: str, first: int) -> NDArray
     return codes
 
 
+def without_views(batch: Any) -> Any:
+    """Return a batch with plain text in place of views of text (as Polars writes), which Arrow cannot filter.
+
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch([pa.array(["a"], pa.string_view())], names=["x"])
+    >>> without_views(batch).schema.field("x").type
+    DataType(string)
+    """
+    import pyarrow as pa
+
+    columns = [c.cast(pa.string()) if pa.types.is_string_view(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _raw(column: Any, attribute: Attribute) -> RawColumn:
     return RawColumn.of_arrow(column, attribute.name, lenient=attribute.lenient)
 
@@ -274,11 +282,6 @@ class FileSource(ArrowSource):
     def __repr__(self) -> str:
         files = "1 file" if len(self._paths) == 1 else f"{len(self._paths)} files"
         return f"{type(self).__name__}({files}, {self.domain!r})"
-
-    @property
-    def mark(self) -> str:
-        """Hash of the sizes and times of all files, those of other shards among them."""
-        return hashlib.sha256(repr(list(self._marks.values())).encode()).hexdigest()
 
     @abstractmethod
     def _columns(self, path: str) -> list[str]:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.coding import Fault, RawColumn
 from marginalia.data.sources import arrow
-from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.parts import without_views
+from marginalia.data.sources.arrow import ArrowSource, without_views
 from marginalia.data.units import (
     BoughtUnit,
     Hashes,
@@ -76,11 +75,6 @@ class Bounded(ArrowSource):
 
     def __repr__(self) -> str:
         return f"Bounded({self._source!r}, {self.unit!r})"
-
-    @property
-    def mark(self) -> str:
-        """See `ArrowSource.mark`."""
-        return self._source.mark
 
     @property
     def n_rows(self) -> int:

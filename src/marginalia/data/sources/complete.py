@@ -11,8 +11,7 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.sources import arrow
-from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.parts import without_views
+from marginalia.data.sources.arrow import ArrowSource, without_views
 from marginalia.data.table import PrivateRows, RawTable, Table
 from marginalia.data.units import Hashes, Numbers
 from marginalia.errors import InputError

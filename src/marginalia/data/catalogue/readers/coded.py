@@ -51,7 +51,7 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
     Plain size files say nothing about kinds; the entry's word goes before the file's.
 
     >>> from marginalia.data.catalogue.entry import parse_entry
-    >>> own = {"data": "part-*", "attributes": [{"name": "y", "size": 2}], "tasks": {"linear": {"target": "y"}}}
+    >>> own = {"files": {"table": "."}, "attributes": [{"name": "y", "size": 2}], "tasks": {"linear": {"target": "y"}}}
     >>> public_of(parse_entry("own", own), {})
     Domain(y=2; declared)
     """
