@@ -42,6 +42,11 @@ def test_own_data_is_planned(offline):
     assert list(ready.figures()) == ["auc"]
 
 
+def test_a_removed_setting_of_a_study_names_the_alternative():
+    with pytest.raises(InputError, match=r"feature_files was removed in 3\.0; call removal_curve"):
+        sweep.prepare({"studies": {"adaptive_margin_x1": {"feature_files": ["vit.npz"]}}, "methods": []}, cards())
+
+
 @pytest.mark.parametrize(
     ("datasets", "said"),
     [

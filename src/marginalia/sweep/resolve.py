@@ -159,6 +159,11 @@ def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Card]) -> 
         raise unknown_name("study", name, cards)
     card = cards[name]
     for key in settings:
+        if key == "feature_files":
+            raise InputError(
+                f"study '{name}': feature_files was removed in 3.0; call removal_curve(Sample(X, y), C=..., "
+                "max_share=...) of marginalia.papers.adaptive_margin.runs with your own features"
+            )
         if key not in card.defaults:
             raise unknown_name(f"setting of study '{name}'", key, card.defaults)
     return card, {**card.defaults, **settings}

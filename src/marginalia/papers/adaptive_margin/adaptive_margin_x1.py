@@ -7,33 +7,23 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-
 from marginalia.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
-from marginalia.data.catalogue.features import read_features
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
-from marginalia.papers.adaptive_margin.runs import FEATURES, Sample, digits_features, removal_curve
+from marginalia.papers.adaptive_margin.runs import FEATURES, digits_features, removal_curve
 from marginalia.reporting.panels import DASHED, drawing, outer_labels
 
 CARD = "adaptive_margin_x1"
 
 
 def parts(settings: Settings) -> list[str]:
-    """One part for each set, features and C; feature files after the digits."""
-    digits = [part_name(name, f, C) for name in settings["sets"] for f in FEATURES for C in settings["C"]]
-    return digits + [part_name("file", i, C) for i in range(len(settings["feature_files"])) for C in settings["C"]]
+    """One part for each set, features and C."""
+    return [part_name(name, f, C) for name in settings["sets"] for f in FEATURES for C in settings["C"]]
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the removal curve of one part."""
     name, features, C = part_values(part)
-    if name == "file":
-        classes = settings["classes"]
-        file = read_features(settings["feature_files"][int(features)], classes=tuple(classes) if classes else None)
-        name, features = f"{file.classes[0]} v {file.classes[1]}", file.name
-        rows = Sample(file.X / np.linalg.norm(file.X, axis=1, keepdims=True), file.y)
-    else:
-        rows = digits_features(name, features, root_seed)
+    rows = digits_features(name, features, root_seed)
     start = time.process_time()
     curve = removal_curve(rows, C=float(C), max_share=settings["max_share"])
     return curve.assign(set=name, features=features, C=float(C), n=len(rows.y), seconds=time.process_time() - start)
@@ -76,13 +66,10 @@ X1 = Card(
     figure=figure,
     caption="Geometric margin of the rows left (norm 1) after removing the points of smallest margin one by one, with "
     "a linear SVM refitted each time; 0 until they are separable. Not private. Raw pixels against the hidden "
-    "layer of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features, which a "
-    "feature file supplies.",
+    "layer of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features.",
     defaults={
         "sets": ["digits_parity", "digits_1v9", "digits_3v8"],
         "C": [10.0, 1000.0],
         "max_share": 0.08,
-        "feature_files": [],
-        "classes": None,
     },
 )

@@ -41,5 +41,5 @@ NAMES = {
 
 
 def set_title(name: str) -> str:
-    """Return the plain title of a set of rows; sets of feature files are called as they are."""
+    """Return the plain title of a set of rows, its name if there is none."""
     return NAMES.get(name, name)
