@@ -30,8 +30,7 @@ FLOORS = (
     ("reporting",),
     ("quality",),
     ("papers",),
-    ("planning",),
-    ("recommend",),
+    ("advice",),
     ("cli",),
     ("__main__",),
 )

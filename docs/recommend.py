@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import betaincinv, stdtrit
 
+from marginalia.advice import benchmarks
+from marginalia.advice.benchmarks import MEASURES, Record, family_of, gather, read, shapes
+from marginalia.advice.costs import FACTORS, Costs
+from marginalia.advice.prediction import Forecaster
+from marginalia.advice.recommend import GOOD_CHOICE, cost_on_table
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import write_text
 from marginalia.methods.record import Arm
-from marginalia.planning.costs import FACTORS, Costs
-from marginalia.recommend import benchmarks
-from marginalia.recommend.benchmarks import MEASURES, Record, family_of, gather, read, shapes
-from marginalia.recommend.prediction import Forecaster
-from marginalia.recommend.recommend import GOOD_CHOICE, cost_on_table
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.style import arm_name
 

@@ -65,7 +65,7 @@ def test_modules_import_only_from_floors_below():
     ],
 )
 def test_an_import_that_climbs_is_seen(line, tmp_path):
-    (tmp_path / "m.py").write_text(f'"""marginalia.planning.costs is only named."""\n{line}\n')
+    (tmp_path / "m.py").write_text(f'"""marginalia.advice.costs is only named."""\n{line}\n')
     (seen,) = house.imports(tmp_path / "m.py", MODULES)
     assert house.floor_of(seen) > house.floor_of("marginalia.methods.ssp")
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from tiers import others_slow
 
-from marginalia.planning.costs import Costs
-from marginalia.recommend.benchmarks import read
+from marginalia.advice.benchmarks import read
+from marginalia.advice.costs import Costs
 from marginalia.reporting.documentation import fill
 
 DOCS = Path(__file__).parents[2] / "docs"

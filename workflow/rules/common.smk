@@ -5,11 +5,11 @@ import sys
 from functools import cache
 
 from marginalia.data.datasets import reader_module
+from marginalia.advice.costs import memory_of
 from marginalia.errors import InputError
 from marginalia.papers import registry
 from marginalia.peers.environment import lock_hash
 from marginalia.peers.record import libraries
-from marginalia.planning.costs import memory_of
 from marginalia.sweep import resolve
 from marginalia.sweep.healing import damaged
 from marginalia.sweep.metrics import HEADLINES, METRICS

@@ -21,8 +21,8 @@ def plan(
 
     Example: marginalia plan --configfile workflow/configs/paper.yaml --cores 2
     """
+    from marginalia.advice.forecast import forecast
     from marginalia.papers import registry
-    from marginalia.planning.forecast import forecast
     from marginalia.sweep import config
     from marginalia.sweep import resolve as sweep
 

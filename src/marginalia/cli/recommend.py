@@ -14,7 +14,7 @@ from marginalia.cli.shared import DeltaOption, DomainFile, EpsilonOption, Json, 
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.recommend.recommend import Advice, Ranking
+    from marginalia.advice.recommend import Advice, Ranking
 
 
 _RACE = "race: loss over the best one's, mean of the race"
@@ -46,8 +46,8 @@ def recommend(
 
     Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
     """
+    from marginalia.advice.recommend import recommend as advise
     from marginalia.methods.registry import BUILT_IN
-    from marginalia.recommend.recommend import recommend as advise
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
 
@@ -109,7 +109,7 @@ def _lines(found: Advice, options: list[str]) -> Iterator[str]:
 
 
 def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
-    from marginalia.recommend.benchmarks import SMALLEST_LOSS
+    from marginalia.advice.benchmarks import SMALLEST_LOSS
 
     lines = [["", "method", "race", "lost", "80% interval", "CPU s", "MB", "why"]]
     for place, option in enumerate(ranking.options, start=1):

@@ -6,8 +6,8 @@ import os
 import pandas as pd
 import pytest
 
+from marginalia.advice.spent import spent
 from marginalia.errors import InputError
-from marginalia.planning.spent import spent
 from marginalia.reporting import provenance
 from marginalia.reporting.provenance import benchmark, collect
 

@@ -1,6 +1,6 @@
 """Measured costs of fits and jobs, and what they say of a fit that has not been run.
 
-The measurements stand in ``costs.csv``, gathered from finished runs by ``python -m marginalia.planning.costs FOLDER``:
+The measurements stand in ``costs.csv``, gathered from finished runs by ``python -m marginalia.advice.costs FOLDER``:
 ``fit`` rows hold CPU seconds of one fit on one data set at one epsilon, ``study`` rows those of one part of a study,
 ``rule`` rows those of a job of the workflow (of rule ``methods``: without its fits).
 """

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
+from marginalia.advice.benchmarks import setting
+from marginalia.advice.recommend import why_not
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.record import Arm
 from marginalia.methods.registry import BUILT_IN
-from marginalia.recommend.benchmarks import setting
-from marginalia.recommend.recommend import why_not
 
 MIXED = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
 SMOOTH = Domain([Attribute("b", 4, "numeric"), Attribute("c", 5, "ordinal"), Attribute("y", 2)])

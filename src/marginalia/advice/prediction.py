@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from marginalia.advice.benchmarks import SMALLEST_LOSS, Record, Setting, read
 from marginalia.errors import InputError
-from marginalia.recommend.benchmarks import SMALLEST_LOSS, Record, Setting, read
 
 Array = NDArray[np.float64]
 Arm = tuple[str, str]  # method, variant

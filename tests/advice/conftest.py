@@ -1,6 +1,6 @@
 import pytest
 
-from marginalia.recommend.benchmarks import Record, Setting
+from marginalia.advice.benchmarks import Record, Setting
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import statistics
 import numpy as np
 import pytest
 
+from marginalia.advice.attack import of_budget
+from marginalia.advice.benchmarks import SMALLEST_LOSS
+from marginalia.advice.recommend import predicted_widths, recommend
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.inference.marginals import cell_bounds
 from marginalia.inference.release import Release
 from marginalia.methods.registry import BUILT_IN, arms_of
-from marginalia.recommend.attack import of_budget
-from marginalia.recommend.benchmarks import SMALLEST_LOSS
-from marginalia.recommend.recommend import predicted_widths, recommend
 from marginalia.sweep.choices import MethodChoice, own_method
 from marginalia.synthesis import ResidualPlanner
 

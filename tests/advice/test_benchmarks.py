@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalia.advice import benchmarks
+from marginalia.advice.benchmarks import frame_of, gather, read, setting
 from marginalia.data.datasets import load
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, widths
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.recommend import benchmarks
-from marginalia.recommend.benchmarks import frame_of, gather, read, setting
 from marginalia.sweep.metrics import HEADLINES
 
 

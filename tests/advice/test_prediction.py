@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from marginalia.advice import prediction
+from marginalia.advice.prediction import HALVED, Forecaster
 from marginalia.errors import InputError
-from marginalia.recommend import prediction
-from marginalia.recommend.prediction import HALVED, Forecaster
 
 FAMILIES = ("a", "b", "c", "d")
 ROWS = (1000, 3000, 10_000)

@@ -6,10 +6,10 @@ import math
 import pandas as pd
 import pytest
 
+from marginalia.advice import costs
+from marginalia.advice.costs import Costs, Estimate, Measured, gather
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
-from marginalia.planning import costs
-from marginalia.planning.costs import Costs, Estimate, Measured, gather
 
 
 def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", variant="", calibration="tight"):

@@ -1,4 +1,4 @@
-"""What finished runs took: ``python -m marginalia.planning.spent results/paper`` writes ``costs.csv`` there.
+"""What finished runs took: ``python -m marginalia.advice.spent results/paper`` writes ``costs.csv`` there.
 
 To be called where the runs were made: Snakemake's benchmark files, which it reads, are not published.
 """

@@ -2,10 +2,10 @@
 
 import pytest
 
+from marginalia.advice.benchmarks import shapes
+from marginalia.advice.costs import Costs, Measured
+from marginalia.advice.recommend import cost_on_table
 from marginalia.methods.record import Arm
-from marginalia.planning.costs import Costs, Measured
-from marginalia.recommend.benchmarks import shapes
-from marginalia.recommend.recommend import cost_on_table
 
 
 def fit(dataset, seconds):

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from marginalia.advice.costs import FACTORS, Costs, Estimate
 from marginalia.errors import InputError
-from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.resolve import Sweep

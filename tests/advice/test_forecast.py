@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from marginalia.advice.costs import Costs, Estimate, Measured
+from marginalia.advice.forecast import START_SECONDS, Forecast, PlannedJob, forecast
 from marginalia.errors import InputError
 from marginalia.papers.registry import cards
-from marginalia.planning.costs import Costs, Estimate, Measured
-from marginalia.planning.forecast import START_SECONDS, Forecast, PlannedJob, forecast
 from marginalia.sweep import resolve as sweep
 
 ROOT = Path(__file__).parents[2]

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.advice.attack import Attack, of_budget, of_gaussian
+from marginalia.advice.benchmarks import Record, Setting, family_of, read, setting, shapes
+from marginalia.advice.costs import FACTORS, GUESS, Costs, Estimate
+from marginalia.advice.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
-from marginalia.planning.costs import FACTORS, GUESS, Costs, Estimate
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
-from marginalia.recommend.attack import Attack, of_budget, of_gaussian
-from marginalia.recommend.benchmarks import Record, Setting, family_of, read, setting, shapes
-from marginalia.recommend.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
 from marginalia.reporting.style import arm_name
 
 MOST_PLANNED = 200_000  # cells of all pairs, whose noise is drawn to predict widths
@@ -92,7 +92,7 @@ class Option:
         Of one fit, with the synthesizer that it stands on.
     seconds_range : (float, float)
     costs : str
-        What seconds and memory stand on: a key of `marginalia.planning.costs.FACTORS`.
+        What seconds and memory stand on: a key of `marginalia.advice.costs.FACTORS`.
     how : str
         The command or the lines of a configuration that run it.
     why : str

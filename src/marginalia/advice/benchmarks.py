@@ -1,7 +1,7 @@
 """What the methods lost in the race, and on what kind of table: the records behind a recommendation.
 
 They stand in ``benchmarks.csv``, gathered from the tables of that run by
-``python -m marginalia.recommend.benchmarks results/paper/cross_paper``. Only arms whose ledger certifies every run are
+``python -m marginalia.advice.benchmarks results/paper/cross_paper``. Only arms whose ledger certifies every run are
 kept. The race is run under replace-one, the only relation that all methods have a proof for; a budget under add/remove
 stands for the one with as much `Setting.signal`.
 """

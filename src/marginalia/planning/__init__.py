@@ -1,1 +1,0 @@
-"""What a sweep will cost, before it is started."""

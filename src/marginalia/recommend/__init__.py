@@ -1,1 +1,0 @@
-"""Which private method for a table: from public facts and finished runs alone."""
