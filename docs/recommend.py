@@ -17,13 +17,11 @@ import pandas as pd
 from scipy.special import betaincinv, stdtrit
 
 from marginalia.advice import benchmarks
-from marginalia.advice.benchmarks import MEASURES, Record, family_of, gather, read, shapes
-from marginalia.advice.costs import FACTORS, Costs
+from marginalia.advice.benchmarks import MEASURES, Record, gather, read
 from marginalia.advice.prediction import Forecaster
-from marginalia.advice.recommend import GOOD_CHOICE, cost_on_table
+from marginalia.advice.recommend import GOOD_CHOICE
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import write_text
-from marginalia.methods.record import Arm
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.style import arm_name
 
@@ -137,22 +135,6 @@ def by_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def seconds(costs: Costs) -> pd.DataFrame:
-    """Return one row: how far the predicted seconds of a fit are from those on tables left out."""
-    known = shapes()
-    rows = [r for r in costs.rows if r.kind == "fit" and r.calibration == "tight" and math.isfinite(r.epsilon)]
-    rows = [r for r in rows if r.dataset in known]
-    ratios = []
-    for family in sorted({family_of(r.dataset) for r in rows}):
-        others = Costs([r for r in rows if family_of(r.dataset) != family])
-        for r in (r for r in rows if family_of(r.dataset) == family):
-            arm, shape = Arm(r.name, variant=r.variant), known[r.dataset]
-            ratios.append(cost_on_table(others, arm, task=r.task, epsilon=r.epsilon, shape=shape).seconds / r.seconds)
-    off = np.exp(np.abs(np.log(ratios)))
-    within = (off <= FACTORS["other data"]).mean()
-    return pd.DataFrame([{"fits": len(off), "median_factor": np.median(off), "within_factor_4": within}])
-
-
 def add_remove(race: Sequence[Record], run: Path) -> pd.DataFrame:
     """Return one row: how the race, under replace-one, predicts the synthetic tables of a run under add/remove."""
     cells = []
@@ -176,7 +158,6 @@ TABLES = {
     "_methods": methods,
     "_intervals": calibration,
     "_tables": by_table,
-    "_seconds": lambda _: seconds(Costs()),
 }
 
 

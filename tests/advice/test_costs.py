@@ -1,7 +1,6 @@
 """Looking up measured costs, and gathering them from a finished run."""
 
 import json
-import math
 
 import pandas as pd
 import pytest
@@ -11,55 +10,58 @@ from marginalia.advice.costs import Costs, Estimate, Measured, gather
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
 
-
-def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", variant="", calibration="tight"):
-    return Measured("fit", method, variant, calibration, task, dataset, epsilon, seconds, 500.0, "test")
-
-
-def test_what_was_measured_is_what_is_said():
-    known = Costs([fit(epsilon=0.1, seconds=1.0), fit(epsilon=10.0, seconds=100.0)])
-    assert known.fit(Arm("aim"), dataset="adult", epsilon=0.1) == Estimate(pytest.approx(1.0), 500.0, "measured")
-    assert known.fit(Arm("aim"), dataset="adult", epsilon=1.0).seconds == pytest.approx(10.0)
+FACTS = {
+    "code": {"version": "1"},
+    "machine": {"processor": "P"},
+    "datasets": [{"name": "adult", "rows": 48_842, "attributes": 15}],
+}
 
 
-def test_far_beyond_the_measured_budgets_it_is_no_measurement():
-    known = Costs([fit(epsilon=1.0, seconds=4.0)])
-    assert known.fit(Arm("aim"), dataset="adult", epsilon=2.0).basis == "measured"
-    far = known.fit(Arm("aim"), dataset="adult", epsilon=8.0)
-    assert (far.seconds, far.basis) == (pytest.approx(4.0), "other data")
+def fit(method="aim", dataset="adult", seconds=4.0, *, size=(1000, 10), task="", variant="", calibration="tight"):
+    return Measured("fit", method, variant, calibration, task, dataset, *size, seconds, 500.0, "test")
 
 
-def test_another_data_set_is_the_geometric_mean_of_the_known_ones():
-    known = Costs([fit(dataset="a", seconds=1.0), fit(dataset="b", seconds=9.0)])
-    there = known.fit(Arm("aim"), dataset="c", epsilon=1.0)
-    assert (there.seconds, there.basis) == (pytest.approx(3.0), "other data")
+def test_the_cost_of_a_measured_fit_is_the_measured_one():
+    known = Costs([fit(seconds=1.0), fit(dataset="other", seconds=9.0)])
+    expected = Estimate(1.0, 500.0, "measured", "adult: 1,000 rows, 10 columns")
+    assert known.fit(Arm("aim"), dataset="adult") == expected
+
+
+def test_another_table_costs_as_much_as_the_nearest_in_size():
+    """Nearest in the logarithms of rows and columns: (10,000, 10) is nearer to (40,000, 10) than to (1,000, 10)."""
+    sizes = {"a": (1000, 10), "b": (40_000, 10), "c": (40_000, 100)}
+    known = Costs([fit(dataset=name, size=size, seconds=size[0] / 1000) for name, size in sizes.items()])
+    there = known.fit(Arm("aim"), shape=(10_000, 10))
+    assert (there.seconds, there.basis, there.measured_on) == (40.0, "other data", "b: 40,000 rows, 10 columns")
+    assert known.fit(Arm("aim"), shape=(20_000, 60)).measured_on.startswith("c: ")
+    assert known.fit(Arm("aim"), shape=(1, 1)).measured_on.startswith("a: ")
+
+
+def test_a_data_set_of_unknown_size_costs_as_much_as_the_median():
+    known = Costs([fit(dataset="a", seconds=1.0), fit(dataset="b", seconds=100.0), fit(dataset="c", seconds=9.0)])
+    there = known.fit(Arm("aim"), dataset="own")
+    assert (there.seconds, there.basis) == (9.0, "other data")
 
 
 def test_the_arm_itself_is_preferred_and_its_method_stands_in():
     known = Costs([fit(variant="x", seconds=1.0), fit(variant="y", seconds=5.0)])
-    assert known.fit(Arm("aim", variant="y"), dataset="adult", epsilon=1.0).seconds == pytest.approx(5.0)
-    assert known.fit(Arm("aim", variant="z"), dataset="adult", epsilon=1.0).seconds == pytest.approx(3.0)
+    assert known.fit(Arm("aim", variant="y"), dataset="adult").seconds == 5.0
+    assert known.fit(Arm("aim", variant="z"), dataset="adult").seconds == 3.0
 
 
-def test_an_unknown_method_is_a_guess_with_a_wide_range():
-    guess = Costs([]).fit(Arm("mine"), dataset="adult", epsilon=1.0)
-    low, high = guess.range
-    assert guess.basis == "guess"
-    assert high / low == pytest.approx(100)
-
-
-def test_methods_without_privacy_have_no_budget():
-    known = Costs([fit("ols", epsilon=math.inf, task="linear", calibration="none", seconds=0.1)])
-    assert known.fit(Arm("ols", "none"), task="linear", dataset="adult", epsilon=math.inf).seconds == pytest.approx(0.1)
+def test_an_unknown_method_is_a_guess():
+    assert Costs([fit()]).fit(Arm("mine"), dataset="adult").basis == "guess"
+    assert Costs([fit()]).fit(Arm("aim"), task="linear", dataset="adult").basis == "guess"
 
 
 def finished_run(folder):
     (folder / "tables").mkdir()
     (folder / "benchmarks/methods/sweep/adult").mkdir(parents=True)
     (folder / "benchmarks/studies/x1").mkdir(parents=True)
-    (folder / "provenance.json").write_text(json.dumps({"code": {"version": "1"}, "machine": {"processor": "P"}}))
+    (folder / "provenance.json").write_text(json.dumps(FACTS))
     line = {"method": "aim", "variant": "", "calibration": "tight", "task": "", "dataset": "adult", "epsilon": 1.0}
-    pd.DataFrame([line | {"seconds": 2.0, "peak_mb": 300, "k": 5}]).to_csv(folder / "tables/timings.csv", index=False)
+    timings = [line | {"seconds": 2.0, "peak_mb": 300, "k": 5}]
+    pd.DataFrame(timings).to_csv(folder / "tables/timings.csv", index=False)
     # Wall seconds of a job, and CPU seconds when it was last looked at: after 40 seconds that is 25 seconds ago.
     for path, wall, cpu in (
         ("methods/sweep/adult/aim-1.tsv", 15, 12),
@@ -73,9 +75,19 @@ def test_a_finished_run_is_gathered(tmp_path):
     finished_run(tmp_path)
     rows = {(r.kind, r.name): r for r in gather(tmp_path).itertuples()}
     assert rows["fit", "aim"].seconds == 2.0
+    assert (rows["fit", "aim"].rows, rows["fit", "aim"].columns) == (48_842, 15)
     assert rows["rule", "methods"].seconds == pytest.approx(15 * 0.8 - 5 * 2.0)
     assert rows["study", "x1"].seconds == pytest.approx(32)
     assert rows["rule", "tables"].peak_mb == 400
+
+
+def test_the_seconds_of_a_fit_are_the_mean_over_epsilon(tmp_path):
+    finished_run(tmp_path)
+    path = tmp_path / "tables/timings.csv"
+    timings = pd.read_csv(path)
+    pd.concat([timings, timings.assign(epsilon=8.0, seconds=6.0, peak_mb=200)]).to_csv(path, index=False)
+    found = next(r for r in gather(tmp_path).itertuples() if r.kind == "fit")
+    assert (found.seconds, found.peak_mb) == (4.0, 300)
 
 
 def test_a_fit_that_was_always_ended_at_its_limit_costs_what_it_had_used(tmp_path):
@@ -112,5 +124,6 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 def test_the_committed_measurements_can_be_read():
     known = Costs()
     assert all(row.seconds >= 0 and row.source for row in known.rows)
-    assert len({row[:7] for row in known.rows}) == len(known.rows)
-    assert known.fit(Arm("aim"), dataset="adult@dd_ssp", epsilon=1.0).basis == "measured"
+    assert len({row[:6] for row in known.rows}) == len(known.rows)
+    assert all(row.rows > 0 < row.columns for row in known.rows if row.kind == "fit")
+    assert known.fit(Arm("aim"), dataset="adult@dd_ssp").basis == "measured"

@@ -41,10 +41,9 @@ def test_longer_jobs_start_first():
     assert plan.wall_seconds(2) == START_SECONDS + 5
 
 
-def test_range_and_shares_follow_what_estimates_stand_on():
+def test_shares_follow_what_estimates_stand_on():
     plan = Forecast((job("a", 30, basis="measured"), job("b", 10, basis="guess", peak=900.0)))
-    low, expected, high = plan.seconds()
-    assert (low, expected, high) == (pytest.approx(30 / 1.5 + 1), 40, pytest.approx(45 + 100))
+    assert plan.seconds == 40
     assert plan.shares() == {"measured": 0.75, "other data": 0.0, "guess": 0.25}
     assert plan.summary(4)["peak_mb"] == 1800
 
@@ -53,8 +52,8 @@ def test_range_and_shares_follow_what_estimates_stand_on():
 def test_fits_are_counted_by_task_budget_and_trial(repository):
     costs = Costs(
         [
-            Measured("fit", "aim", "", "tight", "", "diabetes", 1.0, 7.0, 300.0, ""),
-            Measured("rule", "methods", "", "", "", "", float("inf"), 1.0, 200.0, ""),
+            Measured("fit", "aim", "", "tight", "", "diabetes", 442, 11, 7.0, 300.0, ""),
+            Measured("rule", "methods", "", "", "", "", 0, 0, 1.0, 200.0, ""),
         ]
     )
     plan = forecast([sweep.resolve({**CONFIG, "trials": 20}, cards())], costs)
@@ -78,7 +77,7 @@ def test_every_need_is_a_job(repository):
 
 @pytest.mark.slow
 def test_studies_with_other_settings_are_not_called_measured(repository):
-    costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", float("inf"), 2.0, 200.0, "")])
+    costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", 0, 0, 2.0, 200.0, "")])
     as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())
     changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, cards())
     assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "study_part" for p in j.parts} == {

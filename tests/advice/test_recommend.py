@@ -39,9 +39,8 @@ def test_methods_are_ranked_in_the_order_of_the_race(advice):
         assert len(order) > 3
         assert ranking.within_reach == ranking.options
         for option in ranking.options:
-            low, high = option.seconds_range
             assert option.prediction.low <= option.prediction.loss <= option.prediction.high
-            assert low < option.seconds < high
+            assert option.measured_on
             assert option.peak_mb > 0
             assert "measured on" in option.why
             assert option.method in option.how
@@ -144,12 +143,7 @@ def test_more_columns_than_were_benchmarked_are_said():
     )
     found = recommend(wide, "died", **ASKED)
     assert sum("is near this table and budget" in caution for caution in found.cautions) == 2
-    assert "seconds and memory are guesses" in found.cautions[-1]
     assert all(option.prediction.high == 1 for option in found.tables.options)
-    few = {o.method: o.seconds_range for o in recommend(DOMAIN, "died", **ASKED).tables.options}
-    many = {o.method: o.seconds_range for o in found.tables.options}
-    assert many["aim"][0] > few["aim"][0]
-    assert many["aim"][1] / many["aim"][0] > few["aim"][1] / few["aim"][0]
 
 
 @pytest.mark.slow

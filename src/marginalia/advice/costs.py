@@ -1,8 +1,8 @@
-"""Measured costs of fits and jobs, and what they say of a fit that has not been run.
+"""Measured costs of fits and jobs: the nearest one stands for a fit that has not been run.
 
-The measurements stand in ``costs.csv``, gathered from finished runs by ``python -m marginalia.advice.costs FOLDER``:
-``fit`` rows hold CPU seconds of one fit on one data set at one epsilon, ``study`` rows those of one part of a study,
-``rule`` rows those of a job of the workflow (of rule ``methods``: without its fits).
+The measurements are in ``costs.csv``, gathered from finished runs by ``python -m marginalia.advice.costs FOLDER``.
+``fit`` rows hold the CPU seconds of one fit on one data set, the mean over the epsilons of the run. ``study`` rows hold
+those of one part of a study, ``rule`` rows those of a job of the workflow (of rule ``methods``: without its fits).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import NamedTuple
+from statistics import fmean, median_low
+from typing import Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from marginalia.data.files import write_text
@@ -25,9 +24,8 @@ from marginalia.methods.record import Arm
 from marginalia.reporting.provenance import benchmark
 
 FILE = Path(__file__).with_name("costs.csv")
-# What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
-FACTORS = {"measured": 1.5, "other data": 4.0, "guess": 10.0}
-_REACH = 2.0  # how far beyond the measured epsilons a measurement still counts as one
+Basis = Literal["measured", "other data", "guess"]
+BASES: tuple[Basis, ...] = ("measured", "other data", "guess")
 
 
 class Measured(NamedTuple):
@@ -39,68 +37,79 @@ class Measured(NamedTuple):
     calibration: str
     task: str
     dataset: str
-    epsilon: float  # infinite without privacy, and for studies and rules
+    rows: int  # of the data set; 0 for studies and rules
+    columns: int
     seconds: float
     peak_mb: float
     source: str
 
 
-_KEY = list(Measured._fields[:7])  # what a row is about
+_KEY = list(Measured._fields[:6])  # what a row is about
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A predicted cost."""
+    """A measured cost, and how it relates to the job in question.
 
-    seconds: float  # of CPU
+    Attributes
+    ----------
+    seconds : float
+        Of CPU.
+    peak_mb : float
+    basis : {"measured", "other data", "guess"}
+        The same job was measured, the same method on another data set, or neither.
+    measured_on : str
+        Data set, rows and columns of the measured fit; empty for a job that is no fit, and for a guess.
+    """
+
+    seconds: float
     peak_mb: float
-    basis: str  # a key of `FACTORS`: whether this thing was measured, its method on other data sets, or neither
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The seconds between which the truth should lie."""
-        factor = FACTORS[self.basis]
-        return self.seconds / factor, self.seconds * factor
+    basis: Basis
+    measured_on: str = ""
 
 
 GUESS = Estimate(5.0, 400.0, "guess")
 
 
 class Costs:
-    """Look up measured costs; by default those that come with the library."""
+    """Look up measured costs; by default those that come with the library.
+
+    >>> Costs([]).fit(Arm("aim"), dataset="adult").basis
+    'guess'
+    """
 
     def __init__(self, rows: Iterable[Measured] | None = None) -> None:
         self.rows = tuple(map(Measured._make, _read().itertuples(index=False)) if rows is None else rows)
 
-    def fit(self, arm: Arm, *, task: str = "", dataset: str, epsilon: float) -> Estimate:
+    def fit(self, arm: Arm, *, task: str = "", dataset: str = "", shape: tuple[int, int] | None = None) -> Estimate:
         """Return the cost of one fit (of post-processing: without the fit that it stands on).
 
-        Where the arm was not measured, the method's other arms stand for it; where the data set was not, the geometric
-        mean of the others. Between measured epsilons the logarithm of the seconds is linear in that of epsilon, beyond
-        them it is constant.
-        """
-        known = self.by_dataset(arm, task=task, epsilon=epsilon)
-        if not known:
-            return GUESS
-        if dataset in known:
-            return known[dataset]
-        seconds = math.exp(fmean(math.log(one.seconds) for one in known.values()))
-        return Estimate(seconds, max(one.peak_mb for one in known.values()), "other data")
+        It is that of the nearest measured fit. Where the arm was not measured, the other arms of its method stand for
+        it.
 
-    def by_dataset(self, arm: Arm, *, task: str = "", epsilon: float) -> dict[str, Estimate]:
-        """Return the cost of one fit on each data set on which the method was measured, as in `fit`."""
+        Parameters
+        ----------
+        arm : Arm
+        task : str
+            Empty for a synthetic table.
+        dataset : str
+            Of the catalogue.
+        shape : (int, int), optional
+            Rows and columns of a table that is not in the catalogue: the measured fit with the nearest logarithms of
+            both is returned. Without a shape it is the median fit by seconds.
+        """
         rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", arm.method, task)]
         rows = [r for r in rows if r.variant == arm.variant] or rows
         rows = [r for r in rows if r.calibration == arm.calibration] or rows
-        found = {}
-        for name in dict.fromkeys(r.dataset for r in rows):
-            here = [r for r in rows if r.dataset == name]
-            near = min(r.epsilon for r in here) / _REACH <= epsilon <= max(r.epsilon for r in here) * _REACH
-            basis = "measured" if near else "other data"
-            found[name] = Estimate(_at(here, epsilon), max(r.peak_mb for r in here), basis)
-        return found
+        if not rows:
+            return GUESS
+        name = dataset if any(r.dataset == dataset for r in rows) else _nearest(rows, shape)
+        here = [r for r in rows if r.dataset == name]
+        size = f"{name}: {here[0].rows:,} rows, {here[0].columns} columns"
+        basis: Basis = "measured" if name == dataset else "other data"
+        return Estimate(fmean(r.seconds for r in here), max(r.peak_mb for r in here), basis, size)
 
-    def job(self, kind: str, name: str, basis: str = "measured") -> Estimate:
+    def job(self, kind: str, name: str, basis: Basis = "measured") -> Estimate:
         """Return the mean cost of a job: of kind ``study`` a part of that study, of kind ``rule`` any other."""
         for row in self.rows:
             if (row.kind, row.name) == (kind, name):
@@ -108,13 +117,16 @@ class Costs:
         return GUESS
 
 
-def _at(rows: Sequence[Measured], epsilon: float) -> float:
-    levels = sorted({row.epsilon for row in rows})
-    mean = {e: fmean(max(row.seconds, 1e-4) for row in rows if row.epsilon == e) for e in levels}
-    if math.isinf(epsilon) or math.isinf(levels[0]):
-        return mean[levels[-1]]
-    finite = [e for e in levels if math.isfinite(e)]
-    return float(np.exp(np.interp(math.log(epsilon), np.log(finite), [math.log(mean[e]) for e in finite])))
+def _nearest(rows: Sequence[Measured], shape: tuple[int, int] | None) -> str:
+    """Return the data set of the measured fit whose size is nearest, or of the median fit."""
+    if shape is None:
+        middle = median_low([r.seconds for r in rows])
+        return next(r.dataset for r in rows if r.seconds == middle)
+
+    def distance(row: Measured) -> float:
+        return abs(math.log(max(row.rows, 1) / shape[0])) + abs(math.log(max(row.columns, 1) / shape[1]))
+
+    return min(rows, key=distance).dataset
 
 
 def gather(folder: Path) -> pd.DataFrame:
@@ -131,6 +143,12 @@ def gather(folder: Path) -> pd.DataFrame:
     source = f"{folder.name}, code {facts['code']['version']}, {facts['machine'].get('processor', '')}"
     timings = pd.concat([timings, _timeouts(folder, timings)])
     fits = timings.rename(columns={"method": "name"}).assign(kind="fit", source=source).fillna({"peak_mb": 0.0})
+    fits = fits.groupby(_KEY, sort=False, as_index=False).agg(
+        seconds=("seconds", "mean"), peak_mb=("peak_mb", "max"), source=("source", "first")
+    )
+    fits["seconds"] = [float(f"{value:.4g}") for value in fits["seconds"]]
+    sizes = {one["name"]: (one["rows"], one["attributes"]) for one in facts.get("datasets", ())}
+    fits["rows"], fits["columns"] = zip(*(sizes.get(name, (0, 0)) for name in fits["dataset"]), strict=True)
     root = folder / "benchmarks"
     files = {path: _kind_and_name(path.relative_to(root).parts) for path in sorted(root.rglob("*.tsv"))}
     runs = [(*name, cpu, peak) for path, name in files.items() for _, cpu, peak in benchmark(path) if peak is not None]
@@ -141,7 +159,7 @@ def gather(folder: Path) -> pd.DataFrame:
     others.loc[of_methods, "seconds"] = (others["seconds"] - fitted / others["n"]).clip(lower=0.0)
     for column, digits in (("seconds", 3), ("peak_mb", 1)):
         others[column] = [round(value, digits) for value in others[column]]  # not pandas': it rounds halves otherwise
-    others = others.assign(epsilon=math.inf, source=source)
+    others = others.assign(rows=0, columns=0, source=source)
     return pd.concat([fits, others], ignore_index=True)[list(Measured._fields)].fillna("")
 
 

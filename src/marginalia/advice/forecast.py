@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from marginalia.advice.costs import FACTORS, Costs, Estimate
+from marginalia.advice.costs import BASES, Costs, Estimate
 from marginalia.errors import InputError
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
@@ -50,15 +50,15 @@ class Forecast:
         """What the cost of all jobs is the sum of."""
         return [part for job in self.jobs for part in job.parts]
 
-    def seconds(self) -> tuple[float, float, float]:
-        """Return (low, expected, high) CPU seconds: every estimate at its bound together."""
-        low, high = (sum(part.range[side] for part in self.parts) for side in (0, 1))
-        return low, sum(part.seconds for part in self.parts), high
+    @property
+    def seconds(self) -> float:
+        """CPU seconds of all jobs."""
+        return sum(part.seconds for part in self.parts)
 
     def shares(self) -> dict[str, float]:
-        """Return which share of the expected seconds stands on what."""
-        total = sum(part.seconds for part in self.parts) or 1.0
-        return {basis: sum(part.seconds for part in self.parts if part.basis == basis) / total for basis in FACTORS}
+        """Return the share of the CPU seconds that was measured, is that of other data, or is a guess."""
+        total = self.seconds or 1.0
+        return {basis: sum(part.seconds for part in self.parts if part.basis == basis) / total for basis in BASES}
 
     def wall_seconds(self, cores: int) -> float:
         """Return the time on `cores` idle cores: each job starts when its inputs are there and a core is free."""
@@ -90,13 +90,10 @@ class Forecast:
 
     def summary(self, cores: int) -> dict[str, Any]:
         """Return the forecast, JSON-able."""
-        low, expected, high = self.seconds()
         largest = max((part.peak_mb for part in self.parts), default=0.0)
         return {
             "jobs": {**Counter(job.rule for job in self.jobs), "total": len(self.jobs)},
-            "cpu_hours": round(expected / 3600, 4),
-            "cpu_hours_low": round(low / 3600, 4),
-            "cpu_hours_high": round(high / 3600, 4),
+            "cpu_hours": round(self.seconds / 3600, 4),
             "cores": cores,
             "wall_hours": round(self.wall_seconds(cores) / 3600, 4),
             "peak_mb_of_a_job": round(largest),
@@ -171,10 +168,10 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
 
 def _fits(job: Job, sweep: Sweep, costs: Costs) -> list[Estimate]:
     cells = job.cells(tasks_of(sweep.entries[job.dataset]), sweep.config.seed)
-    alike = Counter((cell.arm, cell.task.task if cell.task else "", cell.epsilon) for cell in cells)
+    alike = Counter((cell.arm, cell.task.task if cell.task else "") for cell in cells)
     estimates = []
-    for (arm, task, epsilon), n in alike.items():
-        one = costs.fit(arm, task=task, dataset=job.dataset, epsilon=epsilon)
+    for (arm, task), n in alike.items():
+        one = costs.fit(arm, task=task, dataset=job.dataset)
         limit = job.experiment.timeout_seconds or math.inf  # then it is ended
         estimates.append(replace(one, seconds=min(one.seconds, limit) * n))
     return estimates

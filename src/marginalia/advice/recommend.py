@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from marginalia.advice.attack import Attack, of_budget, of_gaussian
-from marginalia.advice.benchmarks import Record, Setting, family_of, read, setting, shapes
-from marginalia.advice.costs import FACTORS, GUESS, Costs, Estimate
-from marginalia.advice.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
+from marginalia.advice.benchmarks import Record, Setting, read, setting
+from marginalia.advice.costs import BASES, Costs, Estimate
+from marginalia.advice.prediction import COVERAGE, FEWEST, Forecaster, Prediction
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -75,7 +75,6 @@ def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> 
 
 
 GOOD_CHOICE = 1.1
-_PENALTY = 0.1  # of the squared slopes of seconds in rows and columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,10 @@ class Option:
     prediction : Prediction
     seconds, peak_mb : float
         Of one fit, with the synthesizer that it stands on.
-    seconds_range : (float, float)
-    costs : str
-        What seconds and memory stand on: a key of `marginalia.advice.costs.FACTORS`.
+    costs : {"other data", "guess"}
+        Whether a fit of the method was measured.
+    measured_on : str
+        Data set, rows and columns of the measured fit whose size is nearest.
     how : str
         The command or the lines of a configuration that run it.
     why : str
@@ -104,9 +104,9 @@ class Option:
     name: str
     prediction: Prediction
     seconds: float
-    seconds_range: tuple[float, float]
     peak_mb: float
     costs: str
+    measured_on: str
     how: str
     why: str
 
@@ -320,10 +320,9 @@ def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> 
 
 def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, costs: Costs) -> Option:
     shape = here.rows, here.columns
-    parts = [cost_on_table(costs, arm, task=here.task, epsilon=here.epsilon, shape=shape)]
+    parts = [costs.fit(arm, task=here.task, shape=shape)]
     if arm.source:
-        parts.append(cost_on_table(costs, Arm(arm.source), epsilon=here.epsilon, shape=shape))
-    low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
+        parts.append(costs.fit(Arm(arm.source), shape=shape))
     seconds = sum(part.seconds for part in parts)
     return Option(
         arm.method,
@@ -331,35 +330,12 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
         arm_name(arm.method, arm.variant),
         prediction,
         seconds,
-        (low, high),
         _peak(parts),
-        max((part.basis for part in parts), key=list(FACTORS).index),
+        max((part.basis for part in parts), key=BASES.index),
+        parts[0].measured_on,
         _how(arm, method, here),
         _why(method, prediction),
     )
-
-
-def cost_on_table(costs: Costs, arm: Arm, *, task: str = "", epsilon: float, shape: tuple[int, int]) -> Estimate:
-    """Return the cost of one fit on a table that was not measured, by its numbers of rows and columns.
-
-    It lies on the line, in the logarithms of both, of the data sets on which the method was measured; the line never
-    falls with either.
-    """
-    known = shapes()
-    measured = {n: one for n, one in costs.by_dataset(arm, task=task, epsilon=epsilon).items() if n in known}
-    if not measured:
-        return GUESS
-    peak = max(one.peak_mb for one in measured.values())
-    X, y = np.log10([known[name] for name in measured]), np.log10([one.seconds for one in measured.values()])
-    families = [family_of(name) for name in measured]
-    weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
-    x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
-    Z = X - x
-    slopes = np.linalg.solve((Z.T * weights) @ Z + _PENALTY * np.eye(2), (Z.T * weights) @ (y - level))
-    where = np.log10(shape)
-    reach = math.log10(REACH)
-    near = bool(np.all((X.min(axis=0) - reach <= where) & (where <= X.max(axis=0) + reach)))
-    return Estimate(float(10 ** (level + np.maximum(slopes, 0) @ (where - x))), peak, "other data" if near else "guess")
 
 
 def _peak(parts: Iterable[Estimate]) -> float:
@@ -401,8 +377,6 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
     else:
         yield from _doubts(models)
     yield from _trust("synthetic tables", tables)
-    if all(option.costs == "guess" for option in tables.options):
-        yield "no benchmark has about as many rows and columns: seconds and memory are guesses, more likely too low"
 
 
 def _doubts(models: Ranking) -> Iterator[str]:

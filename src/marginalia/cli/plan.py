@@ -17,7 +17,7 @@ def plan(
 ) -> None:
     """Say what a configuration will run: jobs, CPU hours, wall hours on some cores, memory. Nothing is run.
 
-    The costs are those of finished runs; the range says how far they can be trusted. What is there already counts too.
+    The costs are those of finished runs on the machine that made the published results. Results that exist count too.
 
     Example: marginalia plan --configfile workflow/configs/paper.yaml --cores 2
     """
@@ -41,14 +41,20 @@ def plan(
     show(as_json, whole, lines)
 
 
+_BASES = {
+    "measured": "measured for the same job",
+    "other data": "measured on other data",
+    "guess": "not measured, a guess of 5 s per fit or job",
+}
+
+
 def _plan_lines(facts: dict[str, Any]) -> list[str]:
     jobs = [f"{n} {name}" for name, n in facts["jobs"].items() if name != "total"]
-    shares = [f"{share:.0%} {basis}" for basis, share in facts["share_of_cpu"].items() if share]
-    low, high = facts["cpu_hours_low"], facts["cpu_hours_high"]
+    shares = [f"{share:.0%} {_BASES[basis]}" for basis, share in facts["share_of_cpu"].items() if share]
     of_a_job = [f"{rule} {one['seconds']:.0f} s, {one['peak_mb']} MB" for rule, one in facts["rules"].items()]
     return [
         f"jobs       {facts['jobs']['total']}: {', '.join(jobs)}",
-        f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}",
+        f"CPU hours  {facts['cpu_hours']:.2f}: {', '.join(shares)}",
         f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores",
         f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores",
         f"of a job   {'; '.join(of_a_job)}",
