@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.advice.benchmarks import setting
-from marginalia.advice.recommend import why_not
+from marginalia.advice.recommend import setting, why_not
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
+from marginalia.data.units import BoughtUnit, Unit
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.record import Arm
@@ -81,3 +81,33 @@ def test_post_processing_has_the_limits_of_its_source():
     assert why_not(on_chebyshev, here, MIXED, public_rows=True) == "no proof for add_remove"
     here = here._replace(relation="replace_one")
     assert "unlike 'a'" in why_not(on_chebyshev, here, MIXED, public_rows=True)
+
+
+@pytest.mark.parametrize("unit", [Unit("person", 3), BoughtUnit("person", 3)])
+@pytest.mark.parametrize("method", ["ssp", "objective_perturbation", "preconditioned_gd", "independent", "dd_ssp"])
+def test_units_of_several_rows(method, unit):
+    """The reason is there if and only if the fit raises."""
+    learner = method != "independent"
+    task, target = ("logistic", "y") if learner else ("", "")
+    domain = Domain(MIXED, unit=unit)
+    here = setting(domain, task=task, target=target, rows=ROWS, relation="add_remove", epsilon=1.0, delta=1e-5)
+    arm = next(a for a in BUILT_IN[method].arms if a.calibration == "tight" and (not learner or task in a.tasks))
+    ours = why_not(arm, here, domain, public_rows=True)
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, size, ROWS) for size in MIXED.sizes])
+    table = Table(codes, MIXED).of_units(unit, np.arange(ROWS) // 3)
+    budget = Budget(1.0, 1e-5, "add_remove", 0, ROWS // 3)
+    message = ""
+    try:
+        fit_learner(method, table, target, budget) if learner else fit_synthesizer(method, table, budget)
+    except InputError as error:
+        message = str(error)
+    assert ("proof" in message) == ("proof" in ours) == bool(message) == bool(ours)
+
+
+def test_a_method_for_single_rows_is_refused_where_units_have_several(monkeypatch):
+    domain = Domain(MIXED, unit=Unit("person", 3))
+    here = setting(domain, rows=ROWS, relation="add_remove", epsilon=1.0, delta=1e-5)
+    monkeypatch.setattr(BUILT_IN["independent"].load(), "UNITS", False)
+    assert why_not(Arm("independent"), here, domain, public_rows=True) == "proof for one row per `person` only"
+    assert why_not(Arm("independent"), here, Domain(MIXED, unit=Unit("person")), public_rows=True) == ""

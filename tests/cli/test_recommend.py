@@ -5,6 +5,7 @@ import json
 import pytest
 
 from marginalia.data import Attribute, Domain
+from marginalia.data.units import Unit
 
 DOMAIN = Domain([Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("died", 2)])
 OPTIONS = ("--domain", "d.json", "--target", "died", "--epsilon", 1)
@@ -34,6 +35,7 @@ def test_only_the_number_of_rows_is_read(call, name):
     assert "right at most 73.1% of the time" in out
     assert "models of died" in out
     assert "synthetic tables" in out
+    assert "protected: each row by itself" in out
 
 
 @pytest.mark.slow
@@ -45,15 +47,28 @@ def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
     assert any(option["method"] == "dp_sgd" for option in found["models"]["options"])
 
 
-@pytest.mark.slow
-def test_the_first_is_named_only_where_something_near_was_benchmarked(call):
-    near, far = (call("recommend", *OPTIONS, "--rows", n)[1] for n in (20_000, 2_000_000_000))
-    assert near.count("the first: marginalia ") == 2
-    assert near.count("\n1  ") == 2
-    assert "the first: " not in far
-    assert far.count("\nno first: nothing near this table and budget was benchmarked") == 2
-    assert far.count("\n1  ") == 0
-    assert far.count("none is said to be first") == 2
+def test_without_a_target_synthetic_tables_are_recommended(call):
+    code, out, err = call("recommend", "t.csv", "--domain", "d.json", "--epsilon", 1)
+    assert (code, err) == (0, "")
+    assert "\nsynthetic tables, in the order of the benchmark cross_paper (24 data sets" in out
+    assert "models of" not in out
+    assert out.splitlines()[-1] == "no --target: with one, learners that predict that column are ranked too"
+    assert out.count("the first: marginalia synthesize --method swift --data t.csv") == 1
+
+
+@pytest.mark.parametrize("where", ["file", "options"])
+def test_the_unit_is_that_of_the_domain_file_or_of_the_options(call, tmp_path, where):
+    Domain(DOMAIN, unit=Unit("person", 3) if where == "file" else None).to_json(tmp_path / "d.json")
+    own = ("--unit", "person", "--rows-per-unit", 3) if where == "options" else ()
+    code, out, err = call("recommend", "t.csv", "--domain", "d.json", "--epsilon", 1, *own)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].endswith("protected: one `person`, at most 3 rows each")
+    assert "whether the rows of one `person` are in the table" in out
+    assert ("--unit person --rows-per-unit 3" in out) == (where == "options")
+    if where == "file":
+        code, out, err = call("recommend", "t.csv", "--domain", "d.json", "--epsilon", 1, "--unit", "age")
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
 
 
 @pytest.mark.slow

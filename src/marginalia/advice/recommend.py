@@ -1,35 +1,61 @@
-"""Which private methods fit a table and a target, and what each is predicted to lose, take and allow an attacker.
+"""Which private methods fit a table, in the measured order of the benchmark, and what a budget allows an attacker.
 
-No private row is read: everything follows from the domain, a number of rows, and what was benchmarked on other tables.
+No private row is read: everything follows from the domain, a number of rows, and the committed benchmark.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from marginalia.advice.attack import Attack, of_budget, of_gaussian
-from marginalia.advice.benchmarks import Record, Setting, read, setting
-from marginalia.advice.costs import BASES, Costs, Estimate
-from marginalia.advice.prediction import COVERAGE, FEWEST, Forecaster, Prediction
+from marginalia.advice.costs import BASES, Costs
+from marginalia.advice.order import Ranked, measured_order
 from marginalia.data.domain import Domain
+from marginalia.data.encoding import widths
 from marginalia.data.table import Table
+from marginalia.data.units import BoughtUnit
 from marginalia.errors import InputError
 from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy import checks
-from marginalia.privacy.relation import Relation
+from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting.style import arm_name
 
 MOST_PLANNED = 200_000  # cells of all pairs, whose noise is drawn to predict widths
 MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
+
+
+class Setting(NamedTuple):
+    """The public facts of a fit."""
+
+    task: str  # linear, logistic, or empty for a synthetic table
+    relation: str
+    epsilon: float
+    delta: float
+    rows: int  # that it is fitted on
+    columns: int
+    codes: int  # sum of the columns' sizes
+    width: int  # columns of the encoded features; 0 for a synthetic table
+
+
+def setting(domain: Domain, *, task: str = "", target: str = "", rows: int, **budget: Any) -> Setting:
+    """Return the setting of a fit on a table of `domain`; `budget` is relation, epsilon and delta.
+
+    >>> domain = Domain.from_sizes({"age": 8, "smoker": 2, "region": 5})
+    >>> one = setting(domain, task="logistic", target="smoker", rows=100, relation="add_remove", epsilon=1, delta=1e-5)
+    >>> one.codes, one.width
+    (15, 11)
+    """
+    width = sum(widths(domain.drop(target)).values()) if task else 0
+    return Setting(task=task, rows=rows, columns=len(domain), codes=sum(domain.sizes), width=width, **budget)
 
 
 def why_not(
@@ -42,7 +68,7 @@ def why_not(
     arm : Arm
     setting : Setting
     domain : Domain
-        Of all columns.
+        Of all columns, with the privacy unit.
     public_rows : bool
         Whether the number of rows may be used without paying for it.
     registry : mapping of str to Method, optional
@@ -52,10 +78,28 @@ def why_not(
     records = [registry[name] for name in dict.fromkeys((arm.method, arm.source)) if name]
     if any(setting.relation not in record.relations for record in records):
         return f"no proof for {setting.relation}"
+    if reason := _refusal_of_units(records, setting, domain):
+        return reason
     if (size := setting.width**2 * 8) > MOST_BYTES:
         return f"{setting.width:,} features: their products take {size / 2**30:,.0f} GB"
     public = public_rows or setting.relation == Relation.REPLACE_ONE
     return next(filter(None, (_refusal(record.limits, setting, domain, public) for record in records)), "")
+
+
+def _refusal_of_units(records: list[Method], setting: Setting, domain: Domain) -> str:
+    unit = domain.unit
+    if unit is None or unit.rows == 1:
+        return ""
+    for record in records:
+        if record.kind == "downstream":  # its source is the fit
+            continue
+        task = "" if record.kind == "synthesizer" else setting.task
+        fitted = record.load(task)
+        if not getattr(fitted, "UNITS", False):
+            return f"proof for one row per `{unit.column}` only"
+        if isinstance(unit, BoughtUnit) and not getattr(fitted, "PRIVATE_ROWS_PER_UNIT", True):
+            return "no proof for a privately chosen rows_per_unit"
+    return ""
 
 
 def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> str:
@@ -74,9 +118,6 @@ def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> 
     return f"all pairs together take {size / 2**30:,.0f} GB" if size > MOST_BYTES else ""
 
 
-GOOD_CHOICE = 1.1
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """A method that fits.
@@ -86,13 +127,18 @@ class Option:
     method, variant : str
     name : str
         For readers.
-    prediction : Prediction
+    mean_rank : float
+        In the benchmark, over data sets and epsilons, among all methods of the task.
+    rank_at_epsilon : float
+        At the measured epsilon nearest to the one asked for.
+    tied : bool
+        Whether the benchmark does not separate it from its first method (Nemenyi's test, 5 %).
     seconds, peak_mb : float
-        Of one fit, with the synthesizer that it stands on.
+        Of one fit, with the synthesizer that it stands on: those of the nearest measured fit.
     costs : {"other data", "guess"}
         Whether a fit of the method was measured.
     measured_on : str
-        Data set, rows and columns of the measured fit whose size is nearest.
+        Data set, rows and columns of that fit.
     how : str
         The command or the lines of a configuration that run it.
     why : str
@@ -102,7 +148,9 @@ class Option:
     method: str
     variant: str
     name: str
-    prediction: Prediction
+    mean_rank: float
+    rank_at_epsilon: float
+    tied: bool
     seconds: float
     peak_mb: float
     costs: str
@@ -113,39 +161,28 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Methods for one purpose: those that were benchmarked near the setting first, each part in the order of the race.
+    """Methods for one purpose, in the measured order of the benchmark.
 
     Attributes
     ----------
     setting : Setting
     options : list of Option
     refused : dict of str to str
-        Methods that do not fit, and why in a few words.
-    held_out_factor : float
-        Half of the predictions for tables left out were wrong by more than this factor.
-    held_out_coverage : float or None
-        Share of the intervals that held for tables left out, of those without an open end; None where all have one.
-    held_out_choice : float
-        Share of the settings left out in which the first method lost at most `GOOD_CHOICE` times as much as the best.
-    families : int
-        Tables (codings of the same people count once) that were benchmarked.
-    trivial_loss : float
-        What the trivial prediction lost on a typical one.
+        Methods that do not fit or have no rank, and why in a few words.
+    tables : int
+        Data sets of the benchmark.
+    first : str
+        Name of the first method of the benchmark, whether it fits here or not.
+    measured_epsilon : float
+        The epsilon of the benchmark that is nearest.
     """
 
     setting: Setting
     options: list[Option]
     refused: dict[str, str]
-    held_out_factor: float
-    held_out_coverage: float | None
-    held_out_choice: float
-    families: int
-    trivial_loss: float
-
-    @property
-    def within_reach(self) -> list[Option]:
-        """The options that were benchmarked near the setting; only of these one can be said to be first."""
-        return [option for option in self.options if option.prediction.inside]
+    tables: int
+    first: str
+    measured_epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +192,13 @@ class Advice:
     Attributes
     ----------
     target : str
+        Empty: none was given.
+    unit : str
+        Whose rows are protected together; empty: each row by itself.
     models : Ranking or None
-        Of the target; None where no benchmark has a target of its kind.
+        Of the target; None without a target, and where no benchmark has a target of its kind.
     tables : Ranking
-        Synthetic tables; their loss is the mean marginal error over all pairs.
+        Synthetic tables.
     cautions : list of str
         The unfavourable, to be read first.
     attack, gaussian_attack : Attack
@@ -171,6 +211,7 @@ class Advice:
     """
 
     target: str
+    unit: str
     models: Ranking | None
     tables: Ranking
     cautions: list[str]
@@ -180,36 +221,37 @@ class Advice:
     widths: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it in plain JSON types; the upper end of an interval that has none is None."""
-        return asdict(self) | {name: _plain(getattr(self, name)) for name in ("models", "tables")}
+        """Return all of it in plain JSON types."""
+        rankings = {"models": self.models, "tables": self.tables}
+        plain = {n: one and asdict(one) | {"setting": one.setting._asdict()} for n, one in rankings.items()}
+        return asdict(self) | plain
 
 
 def recommend(
     domain: Domain,
-    target: str,
+    target: str = "",
     *,
     rows: int,
     epsilon: float,
     delta: float = 1e-5,
     relation: str = "add_remove",
     public_rows: bool = False,
-    records: Sequence[Record] | None = None,
     registry: Mapping[str, Method] = BUILT_IN,
 ) -> Advice:
-    """Return which methods fit, and what they are predicted to lose.
+    """Return which methods fit, in the measured order.
 
     Parameters
     ----------
     domain : Domain
-    target : str
+        With the privacy unit, if rows belong to persons or households.
+    target : str, optional
+        Column to predict. Default: synthetic tables only.
     rows : int
         That will be fitted on, at least 1.
     epsilon, delta : float
     relation : {"add_remove", "replace_one"}
     public_rows : bool
-        Whether `rows` is public; under ``replace_one`` it is.
-    records : sequence of Record, optional
-        Default: those that come with the library.
+        Whether `rows` is public; under ``replace_one``, where each row is a unit, it is.
     registry : mapping of str to Method, optional
         Default: the built-in methods.
 
@@ -218,26 +260,28 @@ def recommend(
     InputError
         Unknown target, or numbers that are no budget.
     """
-    size = domain[target].size
+    size = domain[target].size if target else 2
     checks.count("rows", rows)
     checks.positive("epsilon", epsilon)
     checks.open_unit("delta", delta)
     if relation not in list(Relation):
         raise InputError(f"relation is '{relation}': need add_remove or replace_one")
-    if size < 2 or len(domain) < 2:
+    if target and (size < 2 or len(domain) < 2):
         raise InputError(f"target '{target}' has {size} code(s) on {len(domain)} column(s): nothing can be learnt")
-    known = list(read() if records is None else records)
-    public = public_rows or relation == Relation.REPLACE_ONE
     budget: dict[str, Any] = {"rows": rows, "relation": str(relation), "epsilon": float(epsilon), "delta": delta}
-    task = "logistic" if size == 2 else "" if domain[target].kind == "categorical" else "linear"
-    tables = _ranking(setting(domain, **budget), domain, known, public, registry)
-    here = setting(domain, task=task, target=target, **budget)
-    models = _ranking(here, domain, known, public, registry) if task else None
+    tables = _ranking(setting(domain, **budget), domain, public_rows, registry)
+    models = None
+    if target and (size == 2 or domain[target].kind != "categorical"):
+        task = "logistic" if size == 2 else "linear"
+        here = setting(domain, task=task, target=target, **budget)
+        models = _ranking(here, domain, public_rows, registry)
+    public = public_rows or Neighbours(Relation(relation), domain.unit).n_rows_public
     cautions = list(_cautions(domain, target, models, tables, public))
     gaussian = [method.id for method in registry.values() if method.gaussian]
     widths = predicted_widths(domain, epsilon=epsilon, delta=delta, relation=relation, registry=registry)
     attacks = of_budget(epsilon, delta), of_gaussian(epsilon, delta)
-    return Advice(target, models, tables, cautions, *attacks, gaussian, widths)
+    unit = str(domain.unit or "")
+    return Advice(target, unit, models, tables, cautions, *attacks, gaussian, widths)
 
 
 def predicted_widths(
@@ -246,63 +290,54 @@ def predicted_widths(
     """Return half of the width of the 95 % interval for one cell of a typical marginal, by method; see `Advice.widths`.
 
     The noise of these methods does not depend on the rows, so it is read off a release of a table of one made-up row.
-    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all.
+    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all, nor where the number of rows per
+    unit is chosen privately.
 
     >>> widths = predicted_widths(Domain.from_sizes({"a": 2, "b": 3}), epsilon=1.0, delta=1e-5, relation="add_remove")
     >>> sorted(widths), 0 < widths["residual_planner"] < widths["gaussian_marginals"] * 1.5
     (['gaussian_marginals', 'independent', 'residual_planner'], True)
     """
     sizes = domain.sizes
-    if sum(a * b for a, b in combinations(sizes, 2)) > MOST_PLANNED:
+    if sum(a * b for a, b in combinations(sizes, 2)) > MOST_PLANNED or isinstance(domain.unit, BoughtUnit):
         return {}
-    row, found = (
-        Table(np.zeros((1, len(domain)), np.int64), Domain.from_sizes(dict(zip(domain.names, sizes, strict=True)))),
-        {},
-    )
+    row = Table(np.zeros((1, len(domain)), np.int64), Domain.from_sizes(dict(zip(domain.names, sizes, strict=True))))
+    if domain.unit is not None:
+        row = row.of_units(domain.unit, np.zeros(1, np.int64))
+    found = {}
     for method in registry.values():
         if method.intervals != "planned":
             continue
         made = method.load()(epsilon=epsilon, delta=delta, relation=relation, random_state=0).fit(row)
         release = Release.of(made)
         pairs: list[tuple[int, ...]] = [q for q in combinations(range(len(sizes)), 2) if release.holding(q)]
-        told = pairs or [(a,) for a in range(len(sizes)) if release.holding((a,))]
-        if told:
-            found[method.id] = 1.96 * median(math.sqrt(release.holding(q)[0].cell_variance(q)) for q in told)
+        marginals = pairs or [(a,) for a in range(len(sizes)) if release.holding((a,))]
+        if marginals:
+            found[method.id] = 1.96 * median(math.sqrt(release.holding(q)[0].cell_variance(q)) for q in marginals)
     return found
 
 
-def _ranking(
-    here: Setting, domain: Domain, records: Sequence[Record], public: bool, registry: Mapping[str, Method]
-) -> Ranking:
-    forecaster, costs = Forecaster(here.task, records), Costs()
+def _ranking(here: Setting, domain: Domain, public: bool, registry: Mapping[str, Method]) -> Ranking:
+    ranks = {(one.method, one.variant): one for one in measured_order(here.task)}
     options: list[Option] = []
     refused: dict[str, str] = {}
-    for arm in _arms(here.task, forecaster, registry):
-        key = arm.method, arm.variant
+    costs = Costs()
+    for arm in _arms(here.task, ranks, registry):
+        ranked = ranks.get((arm.method, arm.variant))
         if reason := why_not(arm, here, domain, public_rows=public, registry=registry):
             refused.setdefault(arm.method, reason)
-        elif key in forecaster.arms:
-            options.append(_option(arm, registry[arm.method], here, forecaster.predict(key, here), costs))
+        elif ranked:
+            options.append(_option(arm, registry[arm.method], here, ranked, costs))
         elif not here.task and registry[arm.method].raw_answers:
-            refused[arm.method] = "fits, but its rows were not benchmarked, only its noisy answers"
+            refused[arm.method] = "fits, but the benchmark measured its noisy answers, not its rows"
         else:
-            few = f"fits, but was benchmarked on {forecaster.few.get(key)} of {FEWEST} tables that a prediction needs"
-            refused.setdefault(arm.method, few if key in forecaster.few else "fits, but was not benchmarked")
-    options.sort(key=lambda option: (not option.prediction.inside, option.prediction.behind, option.seconds))
-    return Ranking(
-        here,
-        options,
-        refused,
-        forecaster.error,
-        forecaster.coverage(),
-        float(np.mean(forecaster.regrets() <= GOOD_CHOICE)),
-        len(forecaster.families),
-        forecaster.trivial_loss,
-    )
+            refused.setdefault(arm.method, "fits, but the benchmark does not rank it on whole tables")
+    options.sort(key=lambda option: option.mean_rank)
+    best = measured_order(here.task)[0]
+    return Ranking(here, options, refused, best.tables, arm_name(best.method, best.variant), best.near(here.epsilon)[0])
 
 
-def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> Iterator[Arm]:
-    """Yield the calibrated arms for a task: of each method those with records, else the first."""
+def _arms(task: str, ranks: Mapping[tuple[str, str], Ranked], registry: Mapping[str, Method]) -> Iterator[Arm]:
+    """Yield the calibrated arms for a task: of each method those with a rank, else the first."""
     for method in registry.values():
         if not any(arm.is_private for arm in method.arms) or (not task and method.kind != "synthesizer"):
             continue
@@ -310,36 +345,33 @@ def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> 
             arm for arm in (*method.arms, *method.named) if arm.calibration == "tight" and bool(arm.tasks) == bool(task)
         ]
         able = [arm for arm in tight if not task or task in arm.tasks] or tight[:1]
-        benchmarked = {variant for name, variant in (*forecaster.arms, *forecaster.few) if name == method.id}
-        others = sorted(benchmarked - {arm.variant for arm in able})
+        ranked = {variant for name, variant in ranks if name == method.id}
+        others = sorted(ranked - {arm.variant for arm in able})
         source = method.kind == "downstream"
         named = [Arm(method.id, variant=v, tasks=(task,) if task else (), source=v if source else "") for v in others]
-        found = [arm for arm in able if arm.variant in benchmarked] + named
+        found = [arm for arm in able if arm.variant in ranked] + named
         yield from found or able[:1]
 
 
-def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, costs: Costs) -> Option:
+def _option(arm: Arm, method: Method, here: Setting, ranked: Ranked, costs: Costs) -> Option:
     shape = here.rows, here.columns
     parts = [costs.fit(arm, task=here.task, shape=shape)]
     if arm.source:
         parts.append(costs.fit(Arm(arm.source), shape=shape))
-    seconds = sum(part.seconds for part in parts)
     return Option(
-        arm.method,
-        arm.variant,
-        arm_name(arm.method, arm.variant),
-        prediction,
-        seconds,
-        _peak(parts),
-        max((part.basis for part in parts), key=BASES.index),
-        parts[0].measured_on,
-        _how(arm, method, here),
-        _why(method, prediction),
+        method=arm.method,
+        variant=arm.variant,
+        name=arm_name(arm.method, arm.variant),
+        mean_rank=ranked.mean_rank,
+        rank_at_epsilon=ranked.near(here.epsilon)[1],
+        tied=ranked.tied,
+        seconds=sum(part.seconds for part in parts),
+        peak_mb=max(part.peak_mb for part in parts),
+        costs=max((part.basis for part in parts), key=BASES.index),
+        measured_on=parts[-1].measured_on,
+        how=_how(arm, method, here),
+        why=method.about,
     )
-
-
-def _peak(parts: Iterable[Estimate]) -> float:
-    return max(part.peak_mb for part in parts)
 
 
 def _how(arm: Arm, method: Method, here: Setting) -> str:
@@ -351,66 +383,50 @@ def _how(arm: Arm, method: Method, here: Setting) -> str:
         return f"marginalia fit --method {arm.method} --source {arm.variant}"
     if arm.variant:
         return f"a configuration with {{ id: {arm.method}, variant: {arm.variant} }}"
-    told = f" --n-public {here.rows}" if method.limits.public_rows and here.relation == Relation.ADD_REMOVE else ""
-    return f"marginalia fit --method {arm.method}{told}"
-
-
-def _why(method: Method, prediction: Prediction) -> str:
-    far = "" if prediction.inside else ", none of them near this one and its budget"
-    return f"{method.about}; measured on {prediction.families} tables{far}"
+    n_public = f" --n-public {here.rows}" if method.limits.public_rows and here.relation == Relation.ADD_REMOVE else ""
+    return f"marginalia fit --method {arm.method}{n_public}"
 
 
 def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranking, public: bool) -> Iterator[str]:
     """Yield the unfavourable, one line each."""
     if not public:
         yield (
-            "the number of rows is private under add_remove and was used: this is for the owner of the table, not for "
-            "release (--rows takes a public number)"
+            f"the number of rows is private under {tables.setting.relation} and was used: this is for the owner of the "
+            "table, not for release (--rows takes a public number)"
         )
     if domain.source == "inferred":
-        yield "the domain was inferred from private rows: whatever is fitted with it is less private than it says"
-    if models is None:
+        yield "the domain was inferred from private rows: no certificate of a fit with it covers that"
+    unit = domain.unit
+    if unit is not None and unit.rows > 1:
         yield (
-            f"'{target}' has {domain[target].size} unordered codes; the benchmarks have targets of two codes and "
-            "numbers only, so no model of it is predicted (declare it ordinal if its codes have an order)"
+            f"at most {unit.rows} rows of one `{unit.column}` are kept, and noise grows with that number; the benchmark "
+            "measured one row per unit"
         )
-    else:
-        yield from _doubts(models)
-    yield from _trust("synthetic tables", tables)
+    if target and models is None:
+        yield (
+            f"'{target}' has {domain[target].size} unordered codes; the benchmark has targets of two codes and "
+            "numbers only, so no model of it is ranked (declare it ordinal if its codes have an order)"
+        )
+    for what, ranking in (("models", models), ("synthetic tables", tables)):
+        yield from _doubts(what, ranking) if ranking else ()
 
 
-def _doubts(models: Ranking) -> Iterator[str]:
-    best = min((option.prediction.loss for option in models.options), default=None)
-    if best is None:
-        yield "no method that fits was benchmarked"
-    elif best >= models.trivial_loss:
-        yield "no method is predicted to beat the trivial prediction at this epsilon"
-    elif all(option.prediction.high >= models.trivial_loss for option in models.options):
-        yield "every method may turn out no better than the trivial prediction: so far do all intervals reach"
-    yield from _trust("models", models)
+def _doubts(what: str, ranking: Ranking) -> Iterator[str]:
+    if not ranking.options:
+        yield f"the benchmark ranks no method of {what} that fits"
+        return
+    epsilon, measured = ranking.setting.epsilon, ranking.measured_epsilon
+    best = min(ranking.options, key=lambda option: option.rank_at_epsilon)
+    if best.rank_at_epsilon < ranking.options[0].rank_at_epsilon:
+        first = ranking.options[0]
+        yield (
+            f"{what}: at epsilon {measured:g} the benchmark ranks {best.name} ({best.rank_at_epsilon:.3g}) before "
+            f"{first.name} ({first.rank_at_epsilon:.3g})"
+        )
+    if not 1 / 2 <= epsilon / measured <= 2 and measured in _ends(ranking.setting.task):
+        yield f"{what}: epsilon {epsilon:g} is outside the benchmark; its nearest is {measured:g}"
 
 
-def _trust(what: str, ranking: Ranking) -> Iterator[str]:
-    if ranking.options and not ranking.within_reach:
-        yield f"no benchmark of {what} is near this table and budget: none is said to be first"
-    held = ranking.held_out_coverage
-    intervals = (
-        f"no {COVERAGE:.0%} interval could be tested"
-        if held is None
-        else f"{held:.0%} of the {COVERAGE:.0%} intervals held"
-    )
-    yield (
-        f"predictions for {what} stand on {ranking.families} benchmarked tables: for a table left out, half of them "
-        f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {intervals}; the first method lost at "
-        f"most {GOOD_CHOICE - 1:.0%} more than the best in {ranking.held_out_choice:.0%} of the settings"
-    )
-
-
-def _plain(ranking: Ranking | None) -> Mapping[str, Any] | None:
-    if ranking is None:
-        return None
-    plain = asdict(ranking) | {"setting": ranking.setting._asdict()}
-    for option in plain["options"]:
-        if math.isinf(option["prediction"]["high"]):  # not a number of JSON
-            option["prediction"]["high"] = None
-    return plain
+def _ends(task: str) -> tuple[float, float]:
+    epsilons = measured_order(task)[0].rank_at
+    return min(epsilons), max(epsilons)

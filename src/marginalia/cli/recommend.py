@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,39 +9,53 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.shared import DeltaOption, DomainFile, EpsilonOption, Json, Relation, read_domain, show
+from marginalia.cli.shared import (
+    DeltaOption,
+    DomainFile,
+    EpsilonOption,
+    Json,
+    Relation,
+    RowsPerUnit,
+    UnitOption,
+    read_domain_of_unit,
+    show,
+)
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from marginalia.advice.recommend import Advice, Ranking
 
 
-_RACE = "race: loss over the best one's, mean of the race"
-_LOST = {
-    "linear": "the share of what a model without privacy gains over the trivial prediction (1: no better than it)",
-    "logistic": "by how much the AUC is lower than that of a model without privacy",
+_MEASURES = {
+    "linear": "mean squared error",
+    "logistic": "AUC",
+    "": "the mean marginal error of all pairs",
 }
 
 
 def recommend(
     domain: DomainFile,
-    target: Annotated[str, typer.Option("--target", help="Column to predict.")],
     epsilon: EpsilonOption,
     table: Annotated[Path | None, typer.Argument(help="CSV or Parquet file; only its number of rows is read.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column to predict; default: synthetic tables only.")
+    ] = None,
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="Public number of rows; no table is then read.")
     ] = None,
     delta: DeltaOption = 1e-5,
     relation: Relation = "add_remove",
+    unit: UnitOption = None,
+    rows_per_unit: RowsPerUnit = None,
     configfile: Annotated[
         Path | None, typer.Option("--configfile", help="Configuration whose own methods are looked at too.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Rank the methods that fit a domain and a target, with predicted losses; say what epsilon allows an attacker.
+    """List the methods that fit a domain, in the measured order of the benchmark; say what epsilon allows an attacker.
 
     Nothing of the rows is read but their number, which is private under add_remove: then the answer is for the owner of
-    the table, not for release. The predictions come from benchmarks on other tables, with their error stated.
+    the table, not for release. Methods that do not fit are listed with the reason.
 
     Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
     """
@@ -51,7 +64,7 @@ def recommend(
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
 
-    public = read_domain(domain)
+    public = read_domain_of_unit(domain, unit, rows_per_unit)
     if table is None and rows is None:
         raise InputError("give a table, or a public number of rows with --rows")
     n = rows or _number_of_rows(Path(str(table)))
@@ -59,9 +72,11 @@ def recommend(
     blocks = config.read(configfile).blocks() if configfile is not None else ()
     own = {choice.id: own_method(choice) for block in blocks for choice in block.methods if choice.file}
     registry = {**BUILT_IN, **own}
-    found = advise(public, target, rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
+    found = advise(public, target or "", rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
     options = ["--data", str(table or "TABLE"), "--domain", str(domain), "--epsilon", f"{epsilon:g}"]
     options += ["--delta", f"{delta:g}", "--relation", relation]
+    options += [] if unit is None else ["--unit", unit]
+    options += [] if rows_per_unit is None else ["--rows-per-unit", str(rows_per_unit)]
     show(as_json, found.to_dict(), _lines(found, options))
 
 
@@ -87,52 +102,52 @@ def _number_of_rows(path: Path) -> int:
 def _lines(found: Advice, options: list[str]) -> Iterator[str]:
     here = (found.models or found.tables).setting
     features = f", {here.width:,} features" if here.width else ""
+    unit = found.unit or "each row by itself"
     yield (
-        f"{found.target}: {here.rows:,} rows, {here.columns} columns, {here.codes:,} codes{features}; "
-        f"({here.epsilon:g}, {here.delta:g})-DP, {here.relation}"
+        f"{f'{found.target}: ' if found.target else ''}{here.rows:,} rows, {here.columns} columns, {here.codes:,} codes"
+        f"{features}; ({here.epsilon:g}, {here.delta:g})-DP, {here.relation}; protected: {unit}"
     )
     yield from (f"! {caution}" for caution in found.cautions)
-    yield f"epsilon: an attacker who knows all but whether one person is in the table {found.attack.words()};"
+    who = f"the rows of {found.unit.partition(',')[0]} are" if found.unit else "one row is"
+    yield f"epsilon: an attacker who knows all but whether {who} in the table {found.attack.words()};"
     yield f"         where all noise is Gaussian ({', '.join(found.gaussian)}): {found.gaussian_attack.words()}"
     if found.widths:
-        n = (found.models or found.tables).setting.rows
-        said = ", ".join(f"{name} ± {half:.3g} rows ({half / n:.2%})" for name, half in sorted(found.widths.items()))
+        said = ", ".join(
+            f"{name} ± {half:.3g} rows ({half / here.rows:.2%})" for name, half in sorted(found.widths.items())
+        )
         yield f"error bars: 95 % intervals for a cell of a typical pair (independent: of a column) are {said};"
         yield "         marginalia infer states them, and those of means and regressions, from the released model"
     if found.models is not None:
         yield ""
-        yield f"models of {found.target}; {_RACE}; lost: {_LOST[here.task]}"
-        yield from _table(found.models, [*options, "--target", found.target])
+        yield from _table(f"models of {found.target}", found.models, [*options, "--target", found.target])
     yield ""
-    yield f"synthetic tables; {_RACE}; lost: the mean marginal error of all pairs (SDNist's score: 1000 · (1 - it))"
-    yield from _table(found.tables, [*options, "--out", "synthetic.csv"])
+    yield from _table("synthetic tables", found.tables, [*options, "--out", "synthetic.csv"])
+    if not found.target:
+        yield "no --target: with one, learners that predict that column are ranked too"
 
 
-def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
-    from marginalia.advice.benchmarks import SMALLEST_LOSS
+def _table(what: str, ranking: Ranking, options: list[str]) -> Iterator[str]:
+    from marginalia.advice.order import read
 
-    lines = [["", "method", "race", "lost", "80% interval", "CPU s", "MB", "why"]]
+    benchmark = read()
+    yield (
+        f"{what}, in the order of the benchmark {benchmark['benchmark']} ({ranking.tables} data sets, "
+        f"{', '.join(benchmark['relations'])}; {benchmark['page']})"
+    )
+    measure = _MEASURES[ranking.setting.task]
+    yield f"rank: mean over data sets and epsilons by {measure}; =: statistically tied with its first, {ranking.first}"
+    at = f"at {ranking.measured_epsilon:g}"
+    lines = [["", "method", "rank", at, "CPU s", "MB", "measured on", "about"]]
     for place, option in enumerate(ranking.options, start=1):
-        guess = option.prediction
-        interval = f"{'0' if guess.low <= SMALLEST_LOSS else _format(guess.low)} to {_format(guess.high)}"
-        cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}")
-        loss = f"under {SMALLEST_LOSS:g}" if guess.loss <= SMALLEST_LOSS else _format(guess.loss)  # are not told apart
-        place_of = str(place) if guess.inside else "?"
-        lines.append([place_of, option.name, f"x{guess.behind:.2f}", loss, interval, *cost, option.why])
-    widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
+        rank = f"{option.mean_rank:.3g}{'=' if option.tied and option.name != ranking.first else ''}"
+        cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}", option.measured_on or "a guess")
+        lines.append([str(place), option.name, rank, f"{option.rank_at_epsilon:.3g}", *cost, option.why])
+    columns = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
     for *cells, last in lines if ranking.options else ():
-        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last])
-    if ranking.within_reach:
+        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, columns, strict=True)), last])
+    if ranking.options:
         how = ranking.options[0].how
         whole = how.startswith("marginalia ") and ", then " not in how
         yield f"the first: {how} {shlex.join(options)}" if whole else f"the first: {how}"
-    elif ranking.options:
-        yield "no first: nothing near this table and budget was benchmarked; those above fit, in the order of the race"
     if ranking.refused:
         yield "not here: " + "; ".join(f"{name}: {reason}" for name, reason in ranking.refused.items())
-
-
-def _format(loss: float) -> str:
-    if loss > 10:
-        return "any" if math.isinf(loss) else "over 10"
-    return f"{loss:.3f}" if loss < 0.0995 else f"{loss:.2f}"

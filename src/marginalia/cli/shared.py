@@ -87,6 +87,14 @@ def read_domain(path: Path) -> Domain:
     return domain
 
 
+def read_domain_of_unit(path: Path, column: str | None, rows: int | None) -> Domain:
+    """Read a domain with its privacy unit: that of the options, where the file names none."""
+    from marginalia.data.domain import Schema
+
+    read_domain(path)  # raises the clear line for columns that are learned privately, and warns
+    return Schema.read(path).of_unit(column, rows).domain()
+
+
 def _warn_of_inferred(path: Path, domain: Domain) -> None:
     if domain.source == "inferred":
         facts = [f"{' and '.join(a.inferred)} of '{a.name}'" for a in domain if a.inferred]
