@@ -4,8 +4,8 @@ import re
 import sys
 from functools import cache
 
-from marginalia.data.datasets import reader_module
 from marginalia.advice.costs import memory_of
+from marginalia.data.datasets import reader_module
 from marginalia.errors import InputError
 from marginalia.papers import registry
 from marginalia.peers.environment import lock_hash

@@ -399,7 +399,7 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
     unit = domain.unit
     if unit is not None and unit.rows > 1:
         yield (
-            f"at most {unit.rows} rows of one `{unit.column}` are kept, and noise grows with that number; the benchmark "
+            f"at most {unit.rows} rows of one `{unit.column}` are kept and noise grows with that number; the benchmark "
             "measured one row per unit"
         )
     if target and models is None:
