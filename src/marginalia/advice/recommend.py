@@ -399,8 +399,8 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
     unit = domain.unit
     if unit is not None and unit.rows > 1:
         yield (
-            f"at most {unit.rows} rows of one `{unit.column}` are kept and noise grows with that number; the benchmark "
-            "measured one row per unit"
+            f"at most {unit.rows} rows of one `{unit.column}` are kept, and noise grows with that number; the "
+            "benchmark measured one row per unit"
         )
     if target and models is None:
         yield (
@@ -423,7 +423,8 @@ def _doubts(what: str, ranking: Ranking) -> Iterator[str]:
             f"{what}: at epsilon {measured:g} the benchmark ranks {best.name} ({best.rank_at_epsilon:.3g}) before "
             f"{first.name} ({first.rank_at_epsilon:.3g})"
         )
-    if not 1 / 2 <= epsilon / measured <= 2 and measured in _ends(ranking.setting.task):
+    least, most = _ends(ranking.setting.task)
+    if not least / 2 <= epsilon <= 2 * most:
         yield f"{what}: epsilon {epsilon:g} is outside the benchmark; its nearest is {measured:g}"
 
 
