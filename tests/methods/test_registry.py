@@ -79,7 +79,6 @@ NAMED = {
     },  # between them they compile all kernels
     "methods/record.py": {"ols"},  # the public learners that are trained on synthetic rows
     "privacy/mechanisms/__init__.py": {"objective_perturbation"},  # a mechanism of that name
-    "advice/benchmarks.py": {"trivial"},  # losses are measured from what needs no learning
     "reporting/figures.py": {"trivial"},  # a line, not a curve
     "reporting/html/glossary.py": {"trivial"},
     "reporting/html/report.py": {"trivial"},
