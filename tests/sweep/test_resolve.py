@@ -199,3 +199,32 @@ def test_own_methods_are_a_process_each(tmp_path):
         "other": [("other", "", "tight")],
         "mine+3": [("mine", "", "none")],
     }
+
+
+OWN_SOURCE = """
+class Star:
+    def __init__(self, epsilon=1.0, delta=1e-5, random_state=None): self.ledger_ = None
+    def fit(self, table): ...
+    def sample(self, n_rows=None): ...
+    def marginal(self, attributes): ...
+"""
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_dd_ssp_stands_on_a_synthesizer_of_ones_own(tmp_path, order):
+    """In a process apart from other methods, as its source."""
+    (tmp_path / "star.py").write_text(OWN_SOURCE)
+    own = {"id": "star", "file": str(tmp_path / "star.py"), "class": "Star"}
+    methods = [own, {"id": "dd_ssp", "source": "star"}, {"id": "dd_ssp", "source": "mst"}][::order]
+    planned = sweep.resolve({"datasets": ["diabetes"], "trials": 1, "methods": methods}, {}).plan
+    jobs = {group: job for (_, _, group, _), job in planned.jobs.items()}
+    groups = {group: [(arm.method, arm.source) for arm in job.arms] for group, job in jobs.items()}
+    assert groups["star"] == [("star", "")]
+    assert groups["star+downstream"] == [("dd_ssp", "star")]
+    assert groups["downstream"] == [("dd_ssp", "mst")]
+    job = jobs["star+downstream"]
+    assert planned.needed_by(job) == [jobs["star"]]
+    again = sweep.Job.from_settings(job.settings())
+    assert again.source_files == job.source_files
+    assert again.versions()  # reads the code of the source
+    assert again.registry["star"].classes == {"": f"{tmp_path / 'star.py'}:Star"}

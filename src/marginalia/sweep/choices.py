@@ -110,10 +110,11 @@ def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Ar
     """
     registry = dict(BUILT_IN)
     arms: list[Arm] = []
-    for choice in choices:
-        if choice.file:
-            registry[choice.id] = method_from_file(choice)
-            arms.extend(registry[choice.id].arms)
+    own = [method_from_file(choice) if choice.file else None for choice in choices]
+    registry |= {record.id: record for record in own if record}  # each may be the source of an earlier entry
+    for choice, of_file in zip(choices, own, strict=True):
+        if of_file:
+            arms.extend(of_file.arms)
         else:
             if is_peer(choice.id):
                 registry[choice.id] = record(choice.id)

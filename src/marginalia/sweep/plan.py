@@ -54,6 +54,8 @@ class Job:
         The synthesizer arms whose fits the job's arms post-process.
     file : MethodChoice or None
         Where the method is, if it is in a file of the user's.
+    source_files : tuple of MethodChoice
+        Where its sources are, those that are in files of the user's.
     """
 
     experiment: Experiment
@@ -64,13 +66,13 @@ class Job:
     arms: tuple[Arm, ...]
     sources: tuple[Arm, ...] = ()
     file: MethodChoice | None = None
+    source_files: tuple[MethodChoice, ...] = ()
 
     @property
     def registry(self) -> Mapping[str, Method]:
-        """The methods that the job's arms are of."""
-        if self.file is not None:
-            return {**BUILT_IN, self.file.id: own_method(self.file)}
-        return {**BUILT_IN, **records(self.arms)}
+        """The methods that the job's arms are of, and those of its sources."""
+        files = self.source_files if self.file is None else (self.file, *self.source_files)
+        return {**BUILT_IN, **records(self.arms), **{choice.id: own_method(choice) for choice in files}}
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
@@ -164,6 +166,7 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
             if choice.file:
                 check_ledger(choice, method_from_file(choice))
         files = _own_groups(block.methods)
+        own_arms = {own_method(choice).arms[0]: group for group, choice in files.items()}
         for dataset, tasks in datasets[block.name].items():
             registry, arms = select([c for c in block.methods if c.datasets is None or dataset in c.datasets])
             check_parameters(registry, arms, (task.task for task in tasks))
@@ -174,10 +177,13 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
                     method = registry[arm.method]
-                    own = next((group for group, choice in files.items() if own_method(choice).arms[0] == arm), None)
-                    groups.setdefault(own or _group(method, arm), []).append(method.for_dataset(arm, uncoded(dataset)))
+                    group = own_arms.get(arm) or _group(method, arm)
+                    if arm.source and (behind := own_arms.get(synthesizers[arm.source])):  # a process apart, too
+                        group = f"{behind}+{group}"
+                    groups.setdefault(group, []).append(method.for_dataset(arm, uncoded(dataset)))
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
+                source_files = tuple(files[own_arms[source]] for source in sources if source in own_arms)
                 many = block.trials * len(block.epsilons) > FITS_A_JOB or any(a.tuned_on_test for a in members)
                 divided = group not in GROUPS.values() and many
                 batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
@@ -186,7 +192,7 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     here = tuple(a for a in members if a.is_private or batch == next(iter(batches)))
                     if here:
                         jobs[block.name, dataset, group, batch] = Job(
-                            block, dataset, group, batch, epsilons, here, sources, files.get(group)
+                            block, dataset, group, batch, epsilons, here, sources, files.get(group), source_files
                         )
     if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
