@@ -228,3 +228,17 @@ def test_dd_ssp_stands_on_a_synthesizer_of_ones_own(tmp_path, order):
     assert again.source_files == job.source_files
     assert again.versions()  # reads the code of the source
     assert again.registry["star"].classes == {"": f"{tmp_path / 'star.py'}:Star"}
+
+
+def test_a_class_without_a_method_of_its_base_is_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from marginalia.learning.base import LinearRegressor\n"
+        "from marginalia.learning.private import PrivateLearner\n"
+        "class Mine(LinearRegressor, PrivateLearner):\n"
+        "    def release(self, rows, session): ...\n"
+    )
+    own = {"id": "mine", "file": str(tmp_path / "mine.py"), "class": "Mine", "tasks": ["linear"]}
+    with pytest.raises(InputError) as error:
+        sweep.resolve({"datasets": ["diabetes"], "methods": [own]}, {})
+    said = "mine.py: class Mine lacks _release(rows, session); is 'release' meant?"
+    assert str(error.value) == f"{tmp_path}/{said}"

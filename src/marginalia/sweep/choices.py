@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -87,6 +88,7 @@ def method_from_file(choice: MethodChoice) -> Method:
         if not callable(getattr(cls, name, None)):
             what = f"learner of {' and '.join(choice.tasks)} tasks" if choice.tasks else "synthesizer"
             raise InputError(f"{choice.file}: class {choice.class_name} has no method {name}(), which a {what} needs")
+    _check_abstract(cls, str(choice.file))
     base = "PrivateLearner" if choice.tasks else "Synthesizer"
     for name in ("epsilon", "delta", "random_state"):
         if name not in accepted(cls):
@@ -96,6 +98,16 @@ def method_from_file(choice: MethodChoice) -> Method:
             )
     check_constructor(cls, str(choice.file), choice.parameters or ())
     return record
+
+
+def _check_abstract(cls: type, file: str) -> None:
+    """Reject a class that lacks a method which its base asks for; name the nearest of its own methods."""
+    for name in sorted(getattr(cls, "__abstractmethods__", ())):
+        arguments = ", ".join(p for p in inspect.signature(getattr(cls, name)).parameters if p != "self")
+        own = [n for c in cls.__mro__ if not c.__module__.startswith("marginalia.") for n in vars(c) if n[:2] != "__"]
+        near = difflib.get_close_matches(name, own, n=1)
+        hint = f"; is '{near[0]}' meant?" if near else ""
+        raise InputError(f"{file}: class {cls.__name__} lacks {name}({arguments}){hint}")
 
 
 def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Arm, ...]]:
