@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.methods.record import Arm, Method
 from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
@@ -212,3 +213,16 @@ def test_rows_of_a_draft_say_that_it_is_one():
     assert message.startswith("not certified: 1 column's labels were read off the rows (ward)")
     assert records.verdicts(frame).tolist() == ["draft"]
     assert not records.is_claimed(message)
+
+
+@pytest.mark.parametrize(("findings", "end"), [(20, "20 findings; do not publish"), (1, "1 finding; do not publish")])
+def test_what_an_audit_found_is_in_the_message_of_a_row(tmp_path, findings, end):
+    path = tmp_path / "mine.py"
+    path.write_text("class Mine: ...\n")
+    mine = Method("mine", "synthesizer", {"": f"{path}:Mine"}, (Arm("mine"),))
+    record = {"version": version_of(str(path)), "findings": findings}
+    (tmp_path / "mine.py.audit.json").write_text(json.dumps(record))
+    assert records.declaration(mine) == f"declared by its author: the audit of {path} has {end}"
+    assert records._verdict(records.declaration(mine)) == "declared"
+    (tmp_path / "mine.py.audit.json").unlink()
+    assert records.declaration(mine) == f"declared by its author: run `marginalia audit {path}` on it"

@@ -18,7 +18,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.record import NON_PRIVATE, Method
 from marginalia.peers.claim import CLAIMED, Claim
 from marginalia.privacy.ledger import READ_OFF, TOLERANCE, Ledger
-from marginalia.sweep.version import is_audited
+from marginalia.sweep.version import audit_findings, is_audited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -250,7 +250,12 @@ def declaration(*methods: Method) -> str:
     """Return why the ledgers of some methods are their authors' word; empty if each is built in or was audited."""
     files = sorted({path.rpartition(":")[0] for method in methods for path in method.classes.values()})
     own = [file for file in files if file.endswith(".py") and not is_audited(Path(file))]
-    return f"declared by its author: run `marginalia audit {own[0]}` on it" if own else ""
+    if not own:
+        return ""
+    for file in own:
+        if count := audit_findings(Path(file)):
+            return f"declared by its author: the audit of {file} has {count} finding{'s' * (count > 1)}; do not publish"
+    return f"declared by its author: run `marginalia audit {own[0]}` on it"
 
 
 IDEAL = "in ideal arithmetic: the proof is about real numbers, the code computes in floats"

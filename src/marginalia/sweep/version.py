@@ -67,16 +67,21 @@ def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
 
 
 def is_audited(path: Path) -> bool:
-    """Return whether an audit of the code in a user's Python file, as it stands now, found nothing.
+    """Return whether an audit of the code in a user's Python file, as it stands now, found nothing."""
+    return audit_findings(path) == 0
+
+
+def audit_findings(path: Path) -> int | None:
+    """Return the number of findings of an audit of the code in a user's Python file; None if it was not audited.
 
     The record of an audit is ``<path>.audit.json`` with ``version``, the `version_of` the file, and ``findings``, a
-    number.
+    number. A record of other code does not count.
     """
     try:
         record = json.loads(Path(f"{path}{AUDIT_ENDING}").read_text(encoding="utf-8"))
-        return bool(record["version"] == version_of(str(path)) and record["findings"] == 0)
+        return int(record["findings"]) if record["version"] == version_of(str(path)) else None
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
 @cache
