@@ -19,7 +19,7 @@ from marginalia.audit.laws import linear_term
 from marginalia.audit.leaks import kept_findings, refit_findings
 from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
-from marginalia.audit.tables import SyntheticTable, of_frame, records, source_findings
+from marginalia.audit.tables import Frame, SyntheticTable, of_frame, records, source_findings
 from marginalia.audit.tape import ReplayResult, Tape, exact_releases, play
 from marginalia.data.sources.arrow import BATCH
 from marginalia.privacy.events import flattened, is_subsampled
@@ -62,6 +62,8 @@ class Report:
         Of processor time.
     refused : tuple of str
         Made-up data that the method did not take, and why.
+    widest : int
+        Most attributes of a table, or features of arrays, to which it was fitted.
     """
 
     method: str
@@ -80,11 +82,12 @@ class Report:
     findings: tuple[Finding, ...]
     seconds: float
     refused: tuple[str, ...] = ()
+    widest: int = 0
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table: the number of findings in place of them, and no time."""
         row = asdict(self) | {"findings": len(self.findings)}
-        del row["seconds"], row["refused"]
+        del row["seconds"], row["refused"], row["widest"]
         return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}
 
 
@@ -95,7 +98,8 @@ def audit(subject: Subject, tables: int = FULL) -> Report:
     ----------
     subject : Subject
     tables : int
-        How many tables are fitted with the releases of another forced; at least 4 for each kind of made-up data.
+        How many tables are fitted with the releases of another forced; at least 4 for each kind of made-up data. The
+        wide ones come on top: 3 each, or 6 in a long audit.
 
     Examples
     --------
@@ -105,8 +109,11 @@ def audit(subject: Subject, tables: int = FULL) -> Report:
     ((), 'exact', 1.0)
     """
     start, epsilon = time.process_time(), subject.epsilon
-    groups = _groups(subject, tables, epsilon)
+    narrow = _groups(subject, tables, epsilon)
+    wide = [_wide_group(subject, f, i, tables, epsilon) for i, f in enumerate(subject.wide)]
+    groups = [*narrow, *wide]
     fitted = [g for g in groups if g.recorded.model is not None]
+    first = [g for g in narrow if g.recorded.model is not None] or fitted
     findings = [f for g in groups for f in g.findings]
     findings += _refusals(subject, groups)
     for g in fitted:
@@ -116,22 +123,29 @@ def audit(subject: Subject, tables: int = FULL) -> Report:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the replays have compared them
             try:
-                findings += _of_laws(subject, fitted, epsilon, full=full)
-                findings += _of_randomness(subject, fitted[0], epsilon, full=full)
+                findings += _of_laws(subject, first, epsilon, full=full)
+                findings += _of_randomness(subject, first[0], epsilon, full=full)
             except Exception as error:  # of a user's own class, too
                 findings.append(Finding("unfit", "the same rows with other seeds", f"{type(error).__name__}: {error}"))
-        for g in {g.base.frame.name: g for g in fitted}.values():
+        for g in {g.base.frame.name: g for g in first}.values():
             findings += _of_memory(subject, g, epsilon)
             findings += source_findings(g.base)
-        findings += _of_many_rows(subject, fitted, epsilon, 2**20 if full else 2**16)
+        findings += _of_many_rows(subject, first, epsilon, 2**20 if full else 2**16)
     report = _report(subject, fitted, sum(g.replays for g in groups), _unique(findings))
-    return replace(report, seconds=time.process_time() - start, refused=_refused(groups))
+    widest = max((g.base.codes.shape[1] - (g.base.frame.domain is None) for g in fitted), default=0)
+    return replace(report, seconds=time.process_time() - start, refused=_refused(groups), widest=widest)
 
 
 def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
     count = max(len(subject.frames), tables // 8)
     each = [max(_LEAST, tables // count + (i < tables % count)) for i in range(count)]
     return [group(subject, subject.frames[i % len(subject.frames)], i, e, epsilon=epsilon) for i, e in enumerate(each)]
+
+
+def _wide_group(subject: Subject, frame: Frame, number: int, tables: int, epsilon: float) -> Group:
+    """Return a fit on a wide table and on the neighbours that are farthest apart; a long audit has more of them."""
+    replays = _LEAST + 2 if tables >= FULL else _LEAST - 1
+    return group(subject, frame, number, replays, epsilon=epsilon)
 
 
 def _refusals(subject: Subject, groups: Sequence[Group]) -> Iterator[Finding]:

@@ -94,8 +94,8 @@ def lines(report: Report) -> list[str]:
 
     >>> from marginalia.audit.findings import Finding
     >>> report = Report("m", "", "", "add_remove", "tight", 9, 4, 1.0, 0.9, 0.9, 0.2, 1.0, "exact", (), 0.1)
-    >>> lines(report)
-    ['m add_remove tight: nothing found on 9 tables; certified epsilon 1, attained 0.9 (90 %), exact arithmetic']
+    >>> lines(replace(report, widest=16))[0].partition(";")[0]
+    'm add_remove tight: nothing found on 9 tables of at most 16 columns'
     """
     title = " ".join(filter(None, (report.method, report.variant, report.task, report.relation, report.calibration)))
     count = len(report.findings)
@@ -103,7 +103,8 @@ def lines(report: Report) -> list[str]:
     figures = f"certified epsilon {report.certified:.4g}, attained {report.audited:.4g} ({report.share:.0%})".replace(
         "%", " %"
     )
-    head = f"{title}: {verdict} on {report.tables} tables; {figures}, {report.arithmetic or 'no'} arithmetic"
+    most = f" of at most {report.widest} columns" if report.widest else ""
+    head = f"{title}: {verdict} on {report.tables} tables{most}; {figures}, {report.arithmetic or 'no'} arithmetic"
     refused = [f"  not fitted to the made-up data '{why}" for why in (w.replace(":", "':", 1) for w in report.refused)]
     return [head, *refused, *(f"  {line}" if line else "" for line in page(report.findings))]
 
@@ -121,7 +122,7 @@ def summary(reports: Sequence[Report]) -> dict[str, Any]:
 
 def _facts(report: Report) -> dict[str, Any]:
     row = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in report.row().items()}
-    return row | {"findings": [asdict(f) for f in report.findings], "refused": report.refused}
+    return row | {"findings": [asdict(f) for f in report.findings], "refused": report.refused, "widest": report.widest}
 
 
 def write_table(path: Path, reports: Sequence[Report]) -> None:

@@ -35,6 +35,7 @@ from marginalia.privacy.randomness import Randomness
 
 _MOST_ENTRIES = 2**18  # of an array that are compared: on a hundred rows, what lies behind is unused workspace
 _MOST_OBJECTS = 200_000  # that are searched for rows
+_MOST_PAIRED = 6  # attributes whose marginals are compared: all pairs of a wide table would take most of the time
 _LARGE = 2**25  # bytes of an array (a workspace) that makes a pickle not worth its time
 _STREAMS = (Randomness, BitSource, np.random.Generator, np.random.BitGenerator)
 
@@ -61,7 +62,7 @@ def visible(model: Any, table: SyntheticTable) -> dict[str, str]:
         seen["sample(20)"] = _returned(model.sample, 20)
         seen["sample()"] = _returned(model.sample)
     if callable(getattr(model, "marginal", None)):
-        names = table.names
+        names = table.names[:_MOST_PAIRED]
         for q in itertools.chain(itertools.combinations(names, 1), itertools.combinations(names, 2)):
             seen[f"marginal({','.join(q)})"] = _returned(model.marginal, list(q))
     return seen

@@ -121,7 +121,11 @@ def allowed(call: MechanismCall) -> float:
 
 
 def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon: float) -> Group:
-    """Record one fit on made-up rows of `frame`, replay it on `replays` other tables, and compare."""
+    """Record one fit on made-up rows of `frame`, replay it on `replays` other tables, and compare.
+
+    These are neighbours and, unless the frame is a wide one, unrelated tables.
+    """
+    unrelated = 0 if frame.wide else max(1, replays // 3)
     rng = np.random.default_rng([0x5EED, number])
     n_units = subject.sizes[number % len(subject.sizes)]
     style = STYLES[number % len(STYLES)]
@@ -131,7 +135,7 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     outside = subject.unprotected(base, seed) if subject.unprotected else np.empty(0, dtype=np.intp)
     at = int(rng.choice(np.setdiff1d(np.arange(n), outside)))
     of = "row" if frame.unit is None else "unit"
-    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng, seed)
+    center, star = _neighbours(subject, base, at, max(2, replays - unrelated), rng, seed)
     start = star[0]
 
     def run(rows: SyntheticTable, tape: Tape) -> ReplayResult:
@@ -145,7 +149,7 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     has_scope = outside.size > 0 and bool(getattr(ledger, "scope", ""))
     far = "last" if style == "first" else ("first", "last")[int(rng.integers(2))]
     unprotected = np.unique(base.ids[outside]) if has_scope else outside[:0]
-    others = _unrelated(subject, start, max(1, replays // 3), rng, unprotected, far)
+    others = _unrelated(subject, start, unrelated, rng, unprotected, far)
     shown = visible(first.model, start)
     forced = first.releases
 

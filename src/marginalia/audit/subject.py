@@ -52,6 +52,8 @@ class Subject:
         The file of a user's own class.
     epsilon : float
         Budget of each fit.
+    wide : tuple of Frame
+        Made-up data of many attributes or features, on which neighbours alone are compared.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Subject:
     delta: float = 1e-5
     own: Path | None = None
     epsilon: float = 1.0
+    wide: tuple[Frame, ...] = ()
     unprotected: Callable[[SyntheticTable, int], NDArray[np.intp]] | None = None  # rows outside the scope of the ledger
 
     @property
@@ -76,6 +79,8 @@ class Subject:
 _UNITS = "patients"
 _N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
 _SYNTHESIZED = (tables.MIXED, tables.MANY, tables.ZEROS)
+_WIDE = (tables.WIDE,)
+_WIDE_LEARNT = (tables.WIDE, tables.WIDE_ARRAYS)
 _LEARNT = (tables.MIXED, tables.MANY, tables.ARRAYS, tables.ARRAYS_3)
 _BUY = 40.0  # epsilon of fits that buy their domain: of a hundred rows nothing is bought for less
 _PUBLIC_ROWS = "public rows"  # stands for a variant: a method that can take its queries from outside is given some
@@ -121,9 +126,9 @@ def _elsewhere(arm: Arm, task: str, relation: Relation, registry: Mapping[str, M
     method = registry[arm.method]
     if not _frames(registry[arm.source or arm.method]) and not method.audit.queries:
         of = _of_arm(arm, task, relation, registry, pure=registry[arm.source or arm.method].pure)
-        yield replace(of, variant="streamed", frames=(tables.STREAMED,))
+        yield replace(of, variant="streamed", frames=(tables.STREAMED,), wide=())
         if of.delta > 0:
-            yield replace(of, variant="bought", frames=(tables.BOUGHT,), epsilon=_BUY)
+            yield replace(of, variant="bought", frames=(tables.BOUGHT,), epsilon=_BUY, wide=())
 
 
 def _charges_units(arm: Arm, task: str, registry: Mapping[str, Method]) -> bool:
@@ -135,7 +140,7 @@ def _of_units(of: Subject) -> Iterator[Subject]:
     """Yield a method on rows of which up to three are one patient's."""
     frames = tuple(replace(f, unit=tables.PATIENTS) for f in of.frames if f.domain is not None)
     if frames:
-        yield replace(of, variant=f"{of.variant} {_UNITS}".strip(), frames=frames)
+        yield replace(of, variant=f"{of.variant} {_UNITS}".strip(), frames=frames, wide=())
 
 
 def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
@@ -248,10 +253,11 @@ def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
 
         return fit_made
 
+    wide = () if frames else _WIDE_LEARNT if task else _WIDE
     frames = frames or (_LEARNT if task else (*_SYNTHESIZED, tables.ORDERED, tables.LINE))
     for relation in getattr(cls, "RELATIONS", tuple(Relation)) if "relation" in names else ("replace_one",):
         chosen = Relation(relation)
-        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen))
+        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen), wide=wide)
 
 
 def _task_of(cls: Any) -> str:

@@ -45,6 +45,9 @@ class Frame:
         Rows in memory, or a file that is streamed.
     unit : Unit or None
         Whose rows are protected together.
+    wide : bool
+        Whether it has many attributes or features. Records that replace one row are then as long, and as far apart,
+        as they can be.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Frame:
     schema: Schema | None = None
     source: str = ""
     unit: Unit | None = None
+    wide: bool = False
 
     def target(self, task: str) -> str:
         """Return the target of a task; empty for a synthesizer, and for arrays."""
@@ -260,6 +264,24 @@ ORDERED = Frame("ordered", Domain([_numeric("a", 9), _numeric("b", 4), Attribute
 LINE = Frame("one column", Domain([_numeric("a", 40)]))
 ARRAYS = Frame("arrays", n_features=3)
 ARRAYS_3 = Frame("arrays, |y| <= 3", n_features=2, target_bound=3.0)
+WIDE = Frame(
+    "16 attributes",
+    Domain(
+        [
+            Attribute("c", 40),
+            *(_numeric(f"n{size}", size) for size in (7, 5, 3)),
+            *(Attribute(f"s{i}", 3) for i in range(2)),
+            Attribute("m", 4, labels=("p", "q", "r"), type="string", missing=()),
+            Attribute("o", 4, "ordinal", labels=("1", "2", "3"), type="integer", missing=()),
+            *(Attribute(f"t{i}", 2) for i in range(6)),
+            _numeric("b", 4),
+            Attribute("y", 2),
+        ]
+    ),
+    _TARGETS,
+    wide=True,
+)
+WIDE_ARRAYS = Frame("arrays, 16 features", n_features=16, wide=True)
 
 
 def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixed") -> SyntheticTable:
@@ -331,9 +353,12 @@ def possible(domain: Domain, row: NDArray[np.integer]) -> NDArray[np.integer]:
 def records(made: SyntheticTable, count: int, rng: Generator) -> list[NDArray[Any]]:
     """Return records with which to replace one row: extremes, the row with its target flipped, duplicates, any.
 
-    For the rows of a unit: each as often as a unit can have it, the next ones once, and then some of each.
+    Records of a wide frame are as far apart as they can be. For the rows of a unit: each as often as a unit can have
+    it, the next ones once, and then some of each.
     """
     frame = made.frame
+    if frame.wide:
+        return _farthest(made, count)
     if frame.domain is None:
         return list(_array_records(frame, count))
     sizes = np.array(frame.domain.sizes)
@@ -356,6 +381,27 @@ def records(made: SyntheticTable, count: int, rng: Generator) -> list[NDArray[An
     alike = [np.tile(row, (k if i < 2 or i % 3 else 1, 1)) for i, row in enumerate(rows)]
     mixed = [np.vstack([a[:1], b[: k - 1]]) for a, b in zip(alike, alike[::-1], strict=True)]
     return [mixed[i] if i % 4 == 3 else alike[i] for i in range(len(rows))]
+
+
+def _farthest(made: SyntheticTable, count: int) -> list[NDArray[Any]]:
+    """Return the longest record, then those in which the most moves: the target, all attributes, all to missing values.
+
+    Of a row whose categories are one-hot the longest has no code 0, and another without one is farthest from it.
+    """
+    frame, Y = made.frame, made.frame.target_bound
+    if frame.domain is None:
+        x = np.full(frame.n_features, 3.0)  # shrunk to the bound: the largest 1-norm that there is
+        signs = np.where(np.arange(frame.n_features) % 2, 1.0, -1.0)
+        axis = np.where(np.arange(frame.n_features) == 0, 3.0, 0.0)  # the largest coordinate
+        return [np.append(*of) for of in ((x, Y), (x, -Y), (-x, -Y), (signs * x, Y), (axis, Y), (-axis, Y))][:count]
+    longest = np.array([a.n_values - 1 for a in frame.domain])
+    opposite = np.array([int(a.kind == "categorical" and a.size > 2) for a in frame.domain])
+    missing, first = np.array(frame.domain.sizes) - 1, np.zeros_like(longest)
+    if not (target := frame.target(made.task)):
+        return [longest, opposite, missing, first][:count]
+    at = frame.domain.index(target)
+    same, flipped = (np.where(np.arange(len(longest)) == at, value, longest) for value in (longest, 0))
+    return [same, flipped, np.where(np.arange(len(longest)) == at, longest, opposite), opposite, missing, first][:count]
 
 
 def _array_records(frame: Frame, count: int) -> Iterator[NDArray[np.float64]]:
