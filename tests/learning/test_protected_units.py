@@ -366,7 +366,8 @@ def test_random_stopping_pays_for_units_inside_a_run():
 
 
 def test_margins_are_chosen_by_errors_that_move_by_k():
-    trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL, n=2, contributions=K)
+    candidates = [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)]
+    trainer = Trainer(np.eye(4), candidates, PRACTICAL, n=2, contributions=K)
     ledger = Ledger("replace_one", unit=PATIENTS)
     private_tuning(trainer, 1.0, 0.5, session=Session(ledger, Randomness(0)))
     gradients, errors = ledger.events[0].event.events
