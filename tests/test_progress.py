@@ -19,6 +19,12 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture(autouse=True)
+def shown_unless_a_test_says_quiet(monkeypatch):
+    """A command with --quiet in an earlier test of this process quietens it for good."""
+    monkeypatch.setattr(progress, "_quiet", False)
+
+
 def terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
