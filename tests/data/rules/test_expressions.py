@@ -2,6 +2,9 @@
 
 import datetime
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -288,6 +291,18 @@ def test_duckdb_may_read_no_file(tmp_path):
     for statement in (f"FROM '{tmp_path}/t.csv'", "SET enable_external_access = true", "INSTALL httpfs"):
         with pytest.raises(duckdb.Error):
             _connection().execute(statement).fetchall()
+
+
+def test_no_value_depends_on_the_time_zone_of_the_machine():
+    code = (
+        "import numpy as np; from marginalia.data.rules.expressions import Expression\n"
+        "of = Expression('h::timestamptz::text').compiled({'h': 'timestamp in hours'}).of\n"
+        "print(of({'h': np.array([456_000.0])}).tolist())"
+    )
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        environment = os.environ | {"TZ": zone}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "['2022-01-08 00:00:00+00']\n"
 
 
 def test_names_stand_for_one_column():

@@ -245,11 +245,12 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return a database in memory that can read no file and load no extension."""
+    """Return a database in memory that can read no file, load no extension, and knows no time zone of the machine."""
     import duckdb
 
     off = ("enable_external_access", "autoinstall_known_extensions", "autoload_known_extensions")
     connection = duckdb.connect(config={"threads": 1, **dict.fromkeys(off, "false")})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # a cast to timestamptz would take that of the machine
     connection.execute("SET lock_configuration = true")
     return connection
 
