@@ -266,30 +266,16 @@ _URL = re.compile(r"\w\w:/")  # as a path it has one slash of two
 LARGEST = 2**32  # bytes that a packed file may unpack to
 
 
-def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options: Any) -> pd.DataFrame:
-    """Read a CSV or Parquet file by pandas, with its `options`; what fails is said in one line.
-
-    >>> read_frame("no/such/file.csv")
-    Traceback (most recent call last):
-    marginalia.errors.InputError: cannot read no/such/file.csv: No such file or directory
-    """
-    import pandas as pd
-
-    with _in_one_line(path, parquet=parquet):
-        return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
-    raise AssertionError
-
-
 @contextmanager
-def _in_one_line(path: str | os.PathLike[str], *, parquet: bool) -> Iterator[None]:
+def _in_one_line(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise an InputError for what Arrow raises for a Parquet file."""
     try:
         yield
     except OSError as error:  # Arrow's error of a file that is not there says its name only
         missing = os.strerror(errno.ENOENT) if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
         raise InputError(f"cannot read {path}: {error.strerror or missing}") from None
     except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # Arrow's own errors are some of these
-        kind = "Parquet file" if parquet else "CSV table with a header line"
-        raise InputError(f"{path}: not a {kind} ({str(error).strip().splitlines()[0]})") from None
+        raise InputError(f"{path}: not a Parquet file ({str(error).strip().splitlines()[0]})") from None
 
 
 def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -320,7 +306,7 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     check_is_no_url(path)
     if Path(path).suffix == ".parquet":
-        with _in_one_line(path, parquet=True):
+        with _in_one_line(path):
             frame = _parquet_frame(path)
         frame.columns = [str(name) for name in frame.columns]
         check_header(list(frame.columns), str(path))
