@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginalia.data.catalogue.discretize import column_codes, discretize
-from marginalia.data.catalogue.entry import Entry
+from marginalia.data.catalogue.discretize import discretize, top_coded
+from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.coding import bin_codes
-from marginalia.data.domain import parse_derived
 from marginalia.errors import InputError
 
 edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(
@@ -33,47 +32,42 @@ def test_values_outside_public_bins_have_no_code_unless_that_end_is_open():
     np.testing.assert_array_equal(bin_codes(values, [0, 5, 10], top=True), [-1, 0, 1, -1])
 
 
+def test_top_coded_counts_keep_their_text_below_the_last():
+    frame = top_coded(pd.DataFrame({"a": ["0", "3", "4", "40"], "b": ["9", "9", "9", "9"]}), a=4)
+    assert frame.to_dict("list") == {"a": ["0", "3", "4+", "4+"], "b": ["9", "9", "9", "9"]}
+
+
 @pytest.mark.parametrize(
-    ("spec", "raw", "codes", "size"),
+    ("column", "raw", "codes"),
     [
-        ({"type": "string", "labels": ["no", "yes"], "values": [0, 1]}, [1, 0, 1.0], [1, 0, 1], 2),
-        ({"type": "string", "labels": ["a", "?"]}, ["?", "a", "a"], [1, 0, 0], 2),
-        ({"type": "number", "edges": {"bins": 5, "bounds": [0, 10]}}, ["0", "2", "9.9"], [0, 1, 4], 5),
-        ({"type": "number", "edges": [0, 1, 10], "labels": ["none", "some"]}, [0, 1, 9], [0, 1, 1], 2),
-        ({"top": 3}, [0, 2, 40], [0, 2, 3], 4),
-        ({"among": ["x", 2]}, ["x", "y", "2"], [1, 0, 1], 2),
-        ({"from": 10}, [9.5, 10, 11], [0, 1, 1], 2),
-        ({"type": "string", "labels": ["N/A", 1, 2], "empty": "N/A"}, [2.0, np.nan, 1.0], [2, 0, 1], 3),
-        ({"type": "string", "labels": ["N/A", "a"], "empty": "N/A"}, ["a", "", None], [1, 0, 0], 2),
-        ({"type": "number", "edges": {"bins": 4, "bounds": [0, 4]}, "empty": 0}, [3.0, np.nan], [3, 0], 4),
+        ({"type": "boolean", "labels": ["no", "yes"]}, [1, 0, 1.0], [1, 0, 1]),
+        ({"type": "boolean", "labels": ["moved", "same house"]}, [True, False, "1"], [1, 0, 1]),
+        ({"type": "boolean", "labels": ["no", "yes"]}, ["FALSE", "TRUE", "no"], [0, 1, 0]),
+        ({"type": "string", "labels": [0, 1, "2+"]}, ["1", 0.0, "2+"], [1, 0, 2]),
+        ({"type": "string", "labels": ["N/A", 1, 2]}, [2.0, "N/A", 1.0], [2, 0, 1]),
+        ({"type": "number", "edges": [0, 1, 10], "labels": ["none", "some"]}, [0, 1, 9], [0, 1, 1]),
     ],
 )
-def test_every_coding(spec, raw, codes, size):
-    [derived] = parse_derived([{"name": "c", **spec}])
-    np.testing.assert_array_equal(column_codes(pd.Series(raw), derived), codes)
-    assert derived.attribute.size == size
+def test_prepared_columns_get_the_codes_of_a_domain_file(column, raw, codes):
+    entry = Entry(name="toy", source="arff", tasks={"linear": {"target": "c"}}, attributes=[{"name": "c", **column}])
+    table = discretize(pd.DataFrame({"c": pd.Series(raw, dtype=object)}), entry)
+    assert table.column("c").tolist() == codes
+    assert table.domain["c"].type is None
 
 
-def test_a_wrong_coding_is_one_clear_line():
-    wrong = {
-        "give one of": {"among": ["x"], "from": 3},
-        "or type with labels": {"top": 3, "size": 2},
-        "the count that is the last": {"top": "3"},
-        "go with labels, one for one": {"type": "string", "labels": ["a", "b"], "values": ["a"]},
-        "equal bins need their number": {"type": "number", "edges": {"bins": 5}},
-        "bounds are two numbers": {"type": "number", "edges": {"bins": 5, "bounds": {"bins": 5}}},
-        "nothing is bought": {"type": "string", "labels": "private"},
-        "unknown key of attribute 'c'": {"amnog": ["x"]},
-        "needs a size, labels or edges": {"type": "string"},
-    }
-    for words, spec in wrong.items():
-        with pytest.raises(InputError, match=words):
-            parse_derived([{"name": "c", **spec}])
+@pytest.mark.parametrize(
+    "columns",
+    [{}, {"attributes": [{"name": "y", "type": "string", "labels": "private"}]}, {"domain": {"y": 2}}],
+)
+def test_an_entry_with_a_reader_lists_its_public_columns(columns):
+    with pytest.raises(InputError, match=r"'toy': attributes: list the columns of source 'arff', with public labels"):
+        parse_entry("toy", {"source": "arff", "tasks": {"linear": {"target": "y"}}, **columns})
 
 
-def test_missing_values_need_a_rule():
-    with pytest.raises(InputError, match="row 1: an empty cell has no code"):
-        column_codes(pd.Series([1.0, np.nan]), *parse_derived([{"name": "c", "type": "string", "labels": ["1"]}]))
+def test_keys_of_raw_columns_are_unknown():
+    column = {"name": "y", "type": "string", "labels": ["a"], "values": [1]}
+    with pytest.raises(InputError, match="unknown key of attribute 'y' 'values'"):
+        parse_entry("toy", {"source": "arff", "tasks": {"linear": {"target": "y"}}, "attributes": [column]})
 
 
 def test_tables_take_only_listed_columns_in_the_listed_order():
@@ -82,18 +76,17 @@ def test_tables_take_only_listed_columns_in_the_listed_order():
         source="arff",
         tasks={"logistic": {"target": "y"}},
         attributes=[
-            {"name": "y", "column": "Y", "type": "string", "labels": ["n", "p"]},
-            {"name": "a", "top": 2, "kind": "numeric"},
+            {"name": "y", "type": "string", "labels": ["n", "p"]},
+            {"name": "a", "kind": "numeric", "type": "number", "edges": [0, 1, 6]},
         ],
         domain_source="documented",
     )
-    frame = pd.DataFrame({"a": [0, 5], "Y": ["p", "n"], "other": [1, 2]})
+    frame = pd.DataFrame({"a": [0, 5], "y": ["p", "n"], "other": [1, 2]})
     table = discretize(frame, entry)
     assert table.domain.names == ("y", "a")
-    assert table.domain["a"].labels == ("0", "1", "2+")
     assert table.domain.source == "documented"
-    assert table.codes.tolist() == [[1, 0], [0, 2]]
-    with pytest.raises(InputError, match="toy: column 'Y' is missing"):
-        discretize(frame.drop(columns="Y"), entry)
+    assert table.codes.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(InputError, match="toy: column 'y' of the domain is missing"):
+        discretize(frame.drop(columns="y"), entry)
     with pytest.raises(InputError, match="toy: column 'y', row 0: 'q'"):
-        discretize(frame.assign(Y="q"), entry)
+        discretize(frame.assign(y="q"), entry)

@@ -1,67 +1,56 @@
-"""From raw values to codes by public bins and labels: nothing here looks at the data to decide where a bin ends."""
+"""From the columns that a reader prepares to a table of codes, by the public columns that the entry declares."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from marginalia.data.attribute import Derived
+from marginalia.data.attribute import Attribute
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.errors import InputError
 
 Files = Mapping[str, Path]  # role in the entry -> checked local file
-
-
-def column_codes(raw: pd.Series[Any], derived: Derived) -> NDArray[np.int64]:
-    """Return the codes of one raw column.
-
-    >>> from marginalia.data.domain import parse_derived
-    >>> [children] = parse_derived([{"name": "children", "top": 2, "empty": 0}])
-    >>> column_codes(pd.Series([0, 3, None]), children)
-    array([0, 2, 0])
-    """
-    if derived.empty is not None:
-        empty = raw.isna() | (raw.astype(str).str.strip() == "")
-        raw = raw.astype(object).mask(empty, derived.empty)
-    codes, faults = codes_of(raw, derived.reads)
-    if faults:
-        raise InputError(min(faults, key=lambda fault: int(fault.rows[0])).line())
-    return (codes != derived.reads.other_code).astype(np.int64) if derived.merged else codes
+Read = Callable[[Entry, Files], pd.DataFrame]
+Prepare = Callable[[str, pd.DataFrame], pd.DataFrame]  # data-set id and raw columns -> the columns of the entry
 
 
 def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
-    """Code the raw columns that `entry.attributes` lists, in that order, by their public descriptions.
+    """Return the table of codes of the columns that `entry` declares, in its order.
+
+    The domain of the table keeps names, kinds, labels and edges. It does not say how the raw file writes a value: the
+    rows of the table are codes.
 
     >>> from marginalia.data.catalogue.catalogue import entry
     >>> discretize(pd.DataFrame({"sex": ["Male"]}), entry("adult"))
     Traceback (most recent call last):
-    marginalia.errors.InputError: adult: column 'age' is missing; the file has sex
+    marginalia.errors.InputError: adult: column 'age' of the domain is missing; the file has sex
     """
-    missing = [d.column for d in entry.derived if d.column not in frame.columns]
-    if missing:
-        there = ", ".join(map(str, frame.columns))
-        raise InputError(f"{entry.name}: column '{missing[0]}' is missing; the file has {there}")
-    try:
-        codes = np.stack([column_codes(frame[d.column], d) for d in entry.derived], axis=1)
-    except InputError as error:
-        raise InputError(f"{entry.name}: {error}") from None
-    return Table(codes, Domain([d.attribute for d in entry.derived], source=entry.domain_source or "declared"))
+    assert entry.declared is not None  # of every entry whose source has a reader of its own
+    raw = entry.declared.domain()
+    table = Table.from_frame(frame.filter(items=raw.names), raw, where=entry.name)
+    attributes = [Attribute(a.name, a.size, a.kind, a.labels, a.edges) for a in raw]
+    return Table(table.codes, Domain(attributes, source=entry.domain_source or "declared"))
 
 
-def loader(read: Callable[[Entry, Files], pd.DataFrame]) -> Callable[[Entry, Files], Table]:
-    """Make the `load` of a data source whose `read` returns raw rows: they are coded as the entry says.
+def loader(read: Read, prepare: Prepare = lambda _, raw: raw) -> Callable[[Entry, Files], Table]:
+    """Return the `load` of a data source: `read` returns the raw rows, `prepare` the columns of one data set.
 
     >>> from marginalia.data.catalogue.catalogue import entry
-    >>> from marginalia.data.catalogue.readers.bundled import read
-    >>> loader(read)(entry("diabetes"), {}).n_rows
+    >>> from marginalia.data.catalogue.readers.bundled import prepare, read
+    >>> loader(read, prepare)(entry("diabetes"), {}).n_rows
     442
     """
-    return lambda entry, files: discretize(read(entry, files), entry)
+    return lambda entry, files: discretize(prepare(entry.name, read(entry, files)), entry)
+
+
+def top_coded(raw: pd.DataFrame, **last: int) -> pd.DataFrame:
+    """Return `raw` with the counts of some columns top-coded: "4+" stands for all from 4 on.
+
+    >>> top_coded(pd.DataFrame({"children": ["0", "3", "9"]}), children=4)["children"].tolist()
+    ['0', '3', '4+']
+    """
+    counts = {name: raw[name].mask(raw[name].astype(float) >= most, f"{most}+") for name, most in last.items()}
+    return raw.assign(**counts)

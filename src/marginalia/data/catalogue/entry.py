@@ -13,8 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
-from marginalia.data.attribute import Derived
-from marginalia.data.domain import Schema, Source, parse_derived
+from marginalia.data.domain import Schema, Source
 from marginalia.data.units import KeyType
 from marginalia.errors import InputError, unknown_name
 
@@ -108,7 +107,7 @@ class Entry(Strict):
     source: str = "coded"  # a module of `readers`
     files: dict[str, File] = Field(default_factory=dict)
     tasks: dict[Literal["linear", "logistic"], TaskSpec]
-    attributes: tuple[dict[str, Any], ...] = ()  # with the keys of a domain file; see `derived`
+    attributes: tuple[dict[str, Any], ...] = ()  # with the keys of a domain file
     kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
     one_hot: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
@@ -166,9 +165,11 @@ class Entry(Strict):
             if task not in self.tasks:
                 raise ValueError(f"developed_on: there is no {task} task; name one of {', '.join(self.tasks)}")
         try:
-            known = bool(self.declared if self.source == "coded" else self.derived)
+            declared = self.declared
         except InputError as error:
             raise ValueError(str(error)) from None
+        if self.source != "coded" and (self.domain or declared is None or declared.purchases):
+            raise ValueError(f"attributes: list the columns of source '{self.source}', with public labels or edges")
         if self.source != "coded" and (self.unit or self.rows_per_unit or self.unit_type):
             raise ValueError(f"unit: rows of source '{self.source}' are single ones")
         if self.source == "coded":
@@ -179,22 +180,17 @@ class Entry(Strict):
                 raise ValueError("files: give 'table', or 'train' and 'test'")
             if self.unit is not None and ("table" not in self.files or self.rows is not None):
                 raise ValueError("unit: it needs files: table, and n_public in place of rows: the number of units")
-            if "domain" not in self.files and not known:
+            if "domain" not in self.files and declared is None:
                 raise ValueError("files: give 'domain' (a JSON or YAML file), or list the attributes here")
         return self
 
     @cached_property
     def declared(self) -> Schema | None:
-        """What the entry itself says of the columns of a file that has a domain."""
-        if self.source != "coded" or not (self.attributes or self.domain):
+        """The columns that the entry itself declares; None: they are in its domain file."""
+        if not (self.attributes or self.domain):
             return None
         content = self.domain or {"attributes": list(self.attributes)}
         return Schema.from_dict(content, where=f"data set '{self.name}'")
-
-    @cached_property
-    def derived(self) -> tuple[Derived, ...]:
-        """The attributes that are derived from a file of another source, in the order of the table."""
-        return () if self.source == "coded" else parse_derived(self.attributes)
 
 
 def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:

@@ -19,6 +19,19 @@ from marginalia.data.catalogue.entry import Entry
 from marginalia.data.download import BROKEN, LARGEST_BYTES
 from marginalia.errors import InputError
 
+_YES_NO = {1: "yes", 2: "no"}
+_MEANING = {
+    "MAR": {1: "married", 2: "widowed", 3: "divorced", 4: "separated", 5: "never married"},
+    "SEX": {1: "male", 2: "female"},
+    "MIG": {1: "same house", 2: "moved from abroad", 3: "moved within US"},
+    "NATIVITY": {1: "native", 2: "foreign born"},
+    **dict.fromkeys(["DIS", "DEAR", "DEYE", "DREM", "GCL", "FER"], _YES_NO),
+}
+_NOT_ASKED = {  # the value of an empty cell: the question does not apply to this person
+    **dict.fromkeys(["COW", "SCHL", "ESP", "MIG", "MIL", "DREM", "GCL", "FER", "ESR"], "N/A"),
+    **dict.fromkeys(["OCCP", "WKHP", "JWMNP", "PINCP"], 0),
+}
+
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
     """Return the raw features and the target of the task that ``entry.options`` names, after its row filter.
@@ -43,7 +56,18 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return result.reset_index(drop=True)
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the features with the meaning of some codes, and the target as it is.
+
+    >>> prepare("acs_income", pd.DataFrame({"SEX": [1.0], "WKHP": [None], "PINCP": [0]})).to_dict("records")
+    [{'SEX': 'male', 'WKHP': 0, 'PINCP': 0}]
+    """
+    *features, target = raw.columns
+    meant = raw[features].astype(object).fillna(_NOT_ASKED).replace(_MEANING)
+    return meant.assign(**{target: raw[target]})
+
+
+load = loader(read, prepare)
 
 
 def _person_file(path: Path, columns: list[str], *, rows: int | None = None) -> pd.DataFrame:

@@ -32,7 +32,45 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return frame
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the data set `name`: the raw ones, or Booleans with public thresholds.
+
+    >>> raw = pd.DataFrame({"sex": ["Male", "Female"]})
+    >>> prepare("adult", raw)["sex"].tolist()
+    ['Male', 'Female']
+    """
+    if name != "adult_bool20":
+        return raw
+    education, age, hours = raw["education-num"], raw["age"], raw["hours-per-week"]
+    gain, work, marital = raw["capital-gain"], raw["workclass"], raw["marital-status"]
+    manual = ["Craft-repair", "Machine-op-inspct", "Transport-moving", "Handlers-cleaners", "Farming-fishing"]
+    return pd.DataFrame(
+        {
+            "income>50K": raw["income>50K"],
+            "male": raw["sex"] == "Male",
+            "white": raw["race"] == "White",
+            "US-born": raw["native-country"] == "United-States",
+            "married": marital.isin(["Married-civ-spouse", "Married-AF-spouse"]),
+            "never-married": marital == "Never-married",
+            "education-num>=10": education >= 10,
+            "education-num>=13": education >= 13,
+            "age>=25": age >= 25,
+            "age>=35": age >= 35,
+            "age>=50": age >= 50,
+            "hours>=35": hours >= 35,
+            "hours>40": hours > 40,
+            "capital-gain>0": gain > 0,
+            "capital-gain>=5000": gain >= 5000,
+            "capital-loss>0": raw["capital-loss"] > 0,
+            "private": work == "Private",
+            "self-employed": work.isin(["Self-emp-not-inc", "Self-emp-inc"]),
+            "white-collar": raw["occupation"].isin(["Exec-managerial", "Prof-specialty", "Tech-support"]),
+            "manual": raw["occupation"].isin(manual),
+        }
+    )
+
+
+load = loader(read, prepare)
 
 
 def _read(path: Path) -> pd.DataFrame:

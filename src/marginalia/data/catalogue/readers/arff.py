@@ -40,4 +40,60 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return pd.read_csv(io.StringIO("\n".join(rows)), header=None, names=names, na_filter=False, skipinitialspace=True)
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the data set `name`: the codes of the files by their meaning, or Booleans.
+
+    >>> raw = pd.DataFrame({"Marital_status": [1], "sex": [2], "occupation": ["2_1"]})
+    >>> prepare("dutch", raw).to_dict("records")
+    [{'marital_status': 1, 'sex': 'female', 'occupation': 'prestigious'}]
+    """
+    match name:
+        case "law":
+            return raw.replace({"fulltime": {1: "full-time", 2: "part-time"}, "racetxt": {0: "other", 1: "white"}})
+        case "dutch":
+            named = raw.rename(columns={"Marital_status": "marital_status"})
+            named = named.replace({"sex": {1: "male", 2: "female"}})
+            return named.replace({"occupation": {"5_4_9": "low", "2_1": "prestigious"}})
+        case "law_bool13":
+            return pd.DataFrame(
+                {
+                    "pass_bar": raw["pass_bar"],
+                    "male": raw["male"],
+                    "white": raw["racetxt"],
+                    "fulltime": raw["fulltime"] == 1,
+                    "fam_inc>=3": raw["fam_inc"] >= 3,
+                    "fam_inc>=4": raw["fam_inc"] >= 4,
+                    "lsat>=33": raw["lsat"] >= 33,
+                    "lsat>=37": raw["lsat"] >= 37,
+                    "lsat>=41": raw["lsat"] >= 41,
+                    "ugpa>=3.0": raw["ugpa"] >= 3,
+                    "ugpa>=3.5": raw["ugpa"] >= 3.5,
+                    "tier>=3": raw["tier"] >= 3,
+                    "tier>=5": raw["tier"] >= 5,
+                }
+            )
+        case "dutch_bool16":
+            return pd.DataFrame(
+                {
+                    "occupation": raw["occupation"] == "2_1",
+                    "female": raw["sex"] == 2,
+                    "age>=7": raw["age"] >= 7,
+                    "age>=9": raw["age"] >= 9,
+                    "age>=11": raw["age"] >= 11,
+                    "household_size>=113": raw["household_size"] >= 113,
+                    "household_size>=114": raw["household_size"] >= 114,
+                    "edu_level>=3": raw["edu_level"] >= 3,
+                    "edu_level>=4": raw["edu_level"] >= 4,
+                    "edu_level>=5": raw["edu_level"] >= 5,
+                    "married": raw["Marital_status"] == 2,
+                    "never-married": raw["Marital_status"] == 1,
+                    "economic_status=111": raw["economic_status"] == 111,
+                    "activity-low": raw["cur_eco_activity"].isin([111, 122, 124, 131, 132]),
+                    "activity-137-138": raw["cur_eco_activity"].isin([137, 138]),
+                    "foreign-born": raw["country_birth"].isin([2, 3]),
+                }
+            )
+    return raw
+
+
+load = loader(read, prepare)

@@ -22,4 +22,13 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return datasets.load_breast_cancer(as_frame=True).frame
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the target under its name in the data set `name`.
+
+    >>> prepare("diabetes", pd.DataFrame({"target": [151.0]})).columns.tolist()
+    ['progression']
+    """
+    return raw.rename(columns={"target": "progression" if name == "diabetes" else "benign"})
+
+
+load = loader(read, prepare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from marginalia.data.catalogue.discretize import Files, loader
+from marginalia.data.catalogue.discretize import Files, loader, top_coded
 from marginalia.data.catalogue.entry import Entry
 from marginalia.errors import InputError
 
@@ -28,4 +28,37 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return frame.set_axis(header.tolist(), axis=1).loc[:, ~header.duplicated().to_numpy()]
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the data set `name`: counts top-coded, or Booleans with public thresholds.
+
+    >>> prepare("compas_smooth3", pd.DataFrame({"priors_count": ["2", "40"]}))["priors_count"].tolist()
+    ['2', '38+']
+    """
+    if name == "compas":
+        counts = top_coded(raw, juv_fel_count=4, juv_misd_count=4, juv_other_count=4, priors_count=20)
+        return counts.replace({"c_charge_degree": {"M": "misdemeanor", "F": "felony"}})
+    if name == "compas_smooth3":
+        return top_coded(raw, priors_count=38)
+    if name != "compas_bool13":
+        return raw
+    priors = raw["priors_count"].astype(int)
+    return pd.DataFrame(
+        {
+            "two_year_recid": raw["two_year_recid"],
+            "male": raw["sex"] == "Male",
+            "African-American": raw["race"] == "African-American",
+            "Caucasian": raw["race"] == "Caucasian",
+            "age<25": raw["age_cat"] == "Less than 25",
+            "age>45": raw["age"].astype(int) > 45,  # `age_cat` would count 45, too
+            "priors>=1": priors >= 1,
+            "priors>=3": priors >= 3,
+            "priors>=7": priors >= 7,
+            "juv_fel>0": raw["juv_fel_count"].astype(int) > 0,
+            "juv_misd>0": raw["juv_misd_count"].astype(int) > 0,
+            "juv_other>0": raw["juv_other_count"].astype(int) > 0,
+            "felony": raw["c_charge_degree"] == "F",
+        }
+    )
+
+
+load = loader(read, prepare)

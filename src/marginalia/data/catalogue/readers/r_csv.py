@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from marginalia.data.catalogue.discretize import Files, loader
+from marginalia.data.catalogue.discretize import Files, loader, top_coded
 from marginalia.data.catalogue.entry import Entry
 
 
@@ -24,4 +24,50 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     return frame.dropna(subset=list(entry.options.get("complete", ()))).reset_index(drop=True)
 
 
-load = loader(read)
+def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the data set `name`: counts top-coded, codes by their meaning, missing values filled.
+
+    >>> prepare("flights", pd.DataFrame({"arr_delay": ["15", "14", None]}))["late"].tolist()  # cancelled is late
+    [True, False, True]
+    """
+    match name:
+        case "hi":
+            return top_coded(raw, kidslt6=4, kids618=6)
+        case "hdma":
+            named = raw.rename(columns={"comdominiom": "condominium"})
+            return named.fillna({"pbcr": "unknown", "self": "unknown"})
+        case "flchain":
+            known = raw["creatinine"].notna()
+            return raw.fillna({"creatinine": "1"}).assign(**{"creatinine known": known})
+        case "participation":
+            return top_coded(raw, nyc=4, noc=4)
+        case "vietnam_i":
+            return top_coded(raw, pharvis=5, educ=12, illness=5)
+        case "ofp":
+            return top_coded(raw, ofp=20, ofnp=5, opp=5, opnp=5, emr=5, hosp=5, numchron=8)
+        case "doctor_aus":
+            consulted = raw["doctorco"].astype(int) >= 1
+            counts = top_coded(raw, illness=5, actdays=14, hscore=12, nondocco=5, hospadmi=5)
+            meaning = {"sex": {"0": "male", "1": "female"}, "insurance": {"freepor": "freepoor"}}
+            return counts.replace(meaning).assign(consulted=consulted)
+        case "nwtco":
+            histology = {"1": "favourable", "2": "unfavourable"}
+            return raw.replace({"instit": histology, "histol": histology})
+        case "doctor_contacts":
+            return top_coded(raw, mdu=20)
+        case "movies":
+            return raw.fillna({"mpaa": "none"})
+        case "budget_food":
+            return top_coded(raw, size=12).fillna({"sex": "unknown"})
+        case "vocab":
+            return top_coded(raw, education=20, vocabulary=10)
+        case "vietnam_h":
+            return top_coded(raw, hhsize=15)
+        case "fair":
+            return raw.assign(affair=raw["affairs"].astype(float) > 0)
+        case "flights":
+            return raw.assign(late=raw["arr_delay"].isna() | (raw["arr_delay"].astype(float) >= 15))
+    return raw
+
+
+load = loader(read, prepare)
