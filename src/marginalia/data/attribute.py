@@ -1,6 +1,6 @@
 """One column of a public domain: its codes, and the values of the file that they stand for.
 
-Its labels or edges may be left to be bought (`Purchase`), or it may be derived from a column of a raw file (`Derived`).
+Its labels or edges may be left to be bought (`Purchase`).
 """
 
 from __future__ import annotations
@@ -590,37 +590,6 @@ class Purchase:
             return f"the labels of '{self.name}'"
         ends = "bounds too" if self.bounds is None else "inside public bounds"
         return f"the edges of '{self.name}' ({self.rule}, at most {self.bins} bins, {ends})"
-
-
-@dataclass(frozen=True)
-class Derived:
-    """An attribute of codes that is derived from a column of a raw file.
-
-    Parameters
-    ----------
-    attribute : Attribute
-        Of the table: what its codes mean, and nothing of the raw file.
-    reads : Attribute
-        By which the cells of the raw file get codes.
-    column : str
-        The name in the raw file.
-    empty : str, optional
-        The raw value that an empty cell counts as; None: empty cells are refused.
-    merged : bool
-        The labels of `reads` are all 1, and its `other` is 0.
-
-    Examples
-    --------
-    >>> reads = Attribute("male", 2, labels=("Male",), type="string", other="any other value")
-    >>> Derived(Attribute("male", 2, labels=("no", "yes")), reads, "sex", merged=True).column
-    'sex'
-    """
-
-    attribute: Attribute
-    reads: Attribute
-    column: str
-    empty: str | None = None
-    merged: bool = False
 
 
 @dataclass(frozen=True)

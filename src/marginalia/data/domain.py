@@ -23,7 +23,6 @@ from marginalia.data.attribute import (
     NUMBERS,
     OTHER,
     Attribute,
-    Derived,
     Fact,
     Kind,
     Purchase,
@@ -44,7 +43,6 @@ _UNIT_KEYS = ("unit", "rows_per_unit", "unit_type")
 _DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-_RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
 _EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
 _COLUMN_KEYS = (*(f.name for f in fields(Attribute)), "points")
 _READ_KEYS = (*_COLUMN_KEYS, "reviewed")
@@ -131,70 +129,6 @@ def _with_defaults(item: Any, defaults: Mapping[str, Any]) -> Any:
     if not isinstance(item, Mapping) or item.get("type") in (None, "code"):
         return item
     return {**defaults, **item}
-
-
-def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
-    """Return the attributes that are derived from a raw file of the catalogue.
-
-    They have the keys of a domain file, by which the cells of the raw file are read, and these besides:
-
-    `column`  the name in the raw file, where that differs
-    `values`  what the raw file holds for each of the `labels`, where that differs
-    `empty`   the raw value that an empty cell counts as; without it empty cells are refused
-    `top`     a number: codes are the counts 0, 1, .. top, and all above share the last
-    `among`   Boolean: is the raw value one of these?
-    `from`    Boolean: is the raw number at least this?
-
-    >>> [children] = parse_derived([{"name": "children", "top": 2, "empty": 0}])
-    >>> children.attribute.labels, children.reads.edges, children.empty
-    (('0', '1', '2+'), (0.0, 1.0, 2.0, 3.0), '0')
-    """
-    return tuple(map(_derived, items))
-
-
-def _derived(item: Any) -> Derived:
-    if not isinstance(item, Mapping) or "name" not in item:
-        raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
-    here = f"attribute '{item['name']}'"
-    read = {key: value for key, value in item.items() if key not in _RAW_KEYS}
-    shapes = [key for key in ("among", "from", "values") if key in item]
-    top = item.get("top", False)
-    if not isinstance(top, bool):
-        if not isinstance(top, int) or top < 1:
-            raise InputError(f"{here}: 'top' is true, false, or the count that is the last, not {values.shown(top)}")
-        shapes.append("top")
-    if len(shapes) > 1 or (shapes and shapes != ["values"] and {"type", "labels", "edges", "size"} & set(item)):
-        raise InputError(f"{here}: give one of among, from, a number as top, or type with labels or edges")
-    shape = shapes[0] if shapes else ""
-    labels: tuple[str, ...] = ("no", "yes")
-    if shape == "among":
-        read |= {"type": "string", "labels": item["among"], "other": "any other value"}
-    elif shape == "from":
-        (start,) = _edges([item["from"]], here, {"type": "number"})
-        read |= {"type": "number", "edges": [start - 1, start, start + 1], "bottom": True, "top": True}
-    elif shape == "top":
-        read |= {"type": "number", "edges": list(range(top + 2)), "top": True}
-        labels = (*map(str, range(top)), f"{top}+")
-    elif shape == "values":
-        labels = _texts(item.get("labels"), f"{here}: 'labels'")
-        read["labels"] = item["values"]
-    reads = _column(read)
-    if isinstance(reads, Purchase):
-        raise InputError(f"{here}: the rows of the catalogue are public, and nothing is bought of them")
-    if shape == "values" and reads.size != len(labels):
-        raise InputError(f"{here}: 'values' go with labels, one for one")
-    kind = item.get("kind", "categorical") if shape else reads.kind
-    if shape:
-        attribute = Attribute(reads.name, len(labels), kind, labels)
-    else:
-        attribute = Attribute(reads.name, reads.size, kind, reads.labels, reads.edges)
-    return Derived(
-        attribute,
-        reads,
-        column=_text(item.get("column", reads.name), f"{here}: 'column'"),
-        empty=None if item.get("empty") is None else _text(item["empty"], f"{here}: 'empty'"),
-        merged=shape == "among",
-    )
 
 
 def as_dict(attribute: Attribute) -> dict[str, Any]:
