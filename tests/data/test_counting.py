@@ -11,7 +11,7 @@ from pyarrow import parquet
 from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
-from marginalia.data.sources import arrow, kernel
+from marginalia.data.sources import arrow, kernel, source
 from marginalia.data.sources import csv as csv_source
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.kernel import Tally
@@ -48,50 +48,74 @@ ORDERS = [q for k in range(5) for q in itertools.combinations(SIZES, k)] + [("d"
 
 
 @pytest.mark.parametrize("expected", [[], ORDERS])
-@pytest.mark.parametrize("kept_bytes", [0, 40_000, 2**28])
-def test_counts_are_those_of_the_table(table, files, kept_bytes, expected):
-    source = ParquetSource(files, domain=table.domain, kept_bytes=kept_bytes)
-    source.expect(expected)
-    assert source.n_rows == table.n_rows
+@pytest.mark.parametrize("cache_bytes", [0, 40_000, 2**28])
+def test_counts_are_those_of_the_table(table, files, cache_bytes, expected, monkeypatch):
+    monkeypatch.setattr(source, "CACHE_BYTES", cache_bytes)
+    rows = ParquetSource(files, domain=table.domain)
+    rows.expect(expected)
+    assert rows.n_rows == table.n_rows
     for q in ORDERS:
-        counts = source.counts(q)
+        counts = rows.counts(q)
         assert (counts.dtype, counts.shape) == (np.int64, table.counts(q).shape)
         np.testing.assert_array_equal(counts, table.counts(q))
 
 
 def test_what_is_expected_takes_one_pass(table, files):
-    source = ParquetSource(files, domain=table.domain)
+    rows = ParquetSource(files, domain=table.domain)
     pairs = list(itertools.combinations(SIZES, 2))
-    assert source.passes_for(pairs) == 1
-    source.expect(pairs)
-    assert source.passes == 0  # nothing is read before a mechanism asks
+    rows.expect(pairs)
+    assert rows.passes == 0  # nothing is read before a mechanism asks
     for q in [("a",), *pairs]:
-        source.counts(q)
-    assert source.passes == 1
+        rows.counts(q)
+    assert rows.passes == 1
 
 
 @pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(("cells", "passes"), [(2200, 2), (1500, 3), (0, 6)])
-def test_the_number_of_passes_is_known_where_memory_is_bounded(table, files, cells, passes, order):
-    """Pairs of 600, 10, 14, 1500, 2100 and 35 cells, asked twice and in either order: nothing is counted again."""
-    source = ParquetSource(files, domain=table.domain, kept_bytes=8 * cells)
-    pairs = list(itertools.combinations(SIZES, 2))
-    assert source.passes_for(pairs) == passes
-    source.expect(pairs)
-    assert source.passes_at_most == passes
-    for q in [*pairs[::order], *pairs]:
-        np.testing.assert_array_equal(source.counts(q), table.counts(q))
-    assert source.passes == source.passes_at_most == passes
+@pytest.mark.parametrize(("cells", "passes"), [(4294, 1), (2200, 6), (1500, 7), (0, 12)])
+def test_counts_that_do_not_fit_in_the_cache_are_counted_again(table, files, cells, passes, order, monkeypatch):
+    """Pairs of 600, 10, 14, 1500, 2100 and 35 cells, requested twice and in either order."""
+    monkeypatch.setattr(source, "CACHE_BYTES", 8 * cells)
+    pairs = list(itertools.combinations(SIZES, 2))[::order] * 2
+    of_rows = []
+    for rows in (table, table.take(np.zeros(9, int))):  # the plan follows from the domain alone
+        rows.to_frame().to_parquet(f"{files[: -len('part-*.parquet')]}rows.parquet")
+        counted = ParquetSource(f"{files[: -len('part-*.parquet')]}rows.parquet", domain=table.domain)
+        counted.expect(pairs[:6])
+        done = []
+        for q in pairs:
+            np.testing.assert_array_equal(counted.counts(q), rows.counts(q))
+            assert sum(kept.nbytes for kept in counted._cache.values()) <= 8 * max(cells, 2100)
+            done.append(counted.passes)
+        of_rows.append(done)
+    assert of_rows[0] == of_rows[1]
+    assert of_rows[0][-1] <= passes
 
 
-def test_passes_are_shown_on_demand(table, files, capsys):
-    source = ParquetSource(files, domain=table.domain)
-    source.counts(["a"])
-    assert not capsys.readouterr().err
-    source.verbose = True
-    source.expect([("b", "c"), ("b", "d")])
-    source.counts(["b", "c"])
-    assert "pass 2 of at most 2" in capsys.readouterr().err
+def test_new_marginals_are_counted_without_those_that_were_dropped(table, files, monkeypatch):
+    """As PrivBayes requests them: some, then others that contain the choice, and the first ones never again."""
+    monkeypatch.setattr(source, "CACHE_BYTES", 8 * 2200)
+    rows, counted = ParquetSource(files, domain=table.domain), []
+    count = rows._count
+    monkeypatch.setattr(rows, "_count", lambda marginals: (counted.append(marginals), count(marginals))[1])
+    for marginals in ([("a", "b"), ("a", "c")], [("b", "d")], [("c", "d"), ("b", "c")]):
+        rows.expect(marginals)
+        for q in marginals:
+            rows.counts(q)
+    assert counted == [[("a", "b"), ("a", "c")], [("b", "d")], [("c", "d"), ("b", "c")]]
+    rows.counts(("a", "b"))
+    assert counted[3] == [("a", "b"), ("a", "c")]  # a method that requests one again may request all again
+
+
+def test_a_marginal_that_cannot_be_held_is_one_line_with_its_memory(monkeypatch, tmp_path):
+    domain = Domain.from_sizes({"a": 10**6, "b": 10**6, "c": 2})
+    pd.DataFrame({"a": [0], "b": [1], "c": [1]}).to_parquet(tmp_path / "t.parquet")
+    rows = ParquetSource(tmp_path / "t.parquet", domain=domain)
+    rows.expect([("a", "b", "c")])
+    with pytest.raises(InputError, match=r"^a marginal of 1,000,000,000,000 cells needs 15,258,790 MB") as error:
+        rows.counts(["a", "b"])
+    assert "\n" not in str(error.value)
+    assert rows.passes == 0
+    assert rows.counts(["c"]).tolist() == [0, 1]  # not by the table that does not fit
 
 
 @pytest.mark.parametrize("n_attributes", [3, 4, 7, 9, 12])

@@ -239,7 +239,7 @@ def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     if not isinstance(table, PassingSource):
         return fingerprint(data)
     skipped = {"skipped": line} if (line := skipped_of(data)) else {}
-    return {**fingerprint(data), **skipped, "passes": table.passes, "passes_at_most": table.passes_at_most}
+    return {**fingerprint(data), **skipped, "passes": table.passes}
 
 
 def _source_lines(read: Mapping[str, str | int]) -> list[str]:
@@ -250,7 +250,7 @@ def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     if not read["passes"]:
         return [f"data: {read['name']}, rows read as they are, none counted", *skipped]
     passes = f"{read['passes']} passes over the rows" if read["passes"] != 1 else "1 pass over the rows"
-    return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}", *skipped]
+    return [f"data: {read['name']}, {passes}", *skipped]
 
 
 def _purchases(table: PrivateRows, domain: Domain, ledger: Ledger | None) -> list[str]:

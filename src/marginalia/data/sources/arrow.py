@@ -20,7 +20,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
 from marginalia.data.sources.folder import Paths, data_files
-from marginalia.data.sources.source import KEPT_BYTES, PassingSource, covering, sums
+from marginalia.data.sources.source import PassingSource, covering, sums
 from marginalia.data.table import Counts, Table, bounded, zero_faults
 from marginalia.data.units import Hashes, Numbers, by_key
 from marginalia.errors import InputError
@@ -43,14 +43,12 @@ class ArrowSource(PassingSource):
         Its order becomes that of `columns`.
     where : str
         Named in error messages.
-    kept_bytes : int
-        Bound on the counts of one pass, and on those kept for later.
 
     >>> sorted(ArrowSource.__abstractmethods__)
     ['_arrow', 'n_rows']
     """
 
-    def __init__(self, columns: Sequence[str], domain: Domain, where: str, *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, columns: Sequence[str], domain: Domain, where: str) -> None:
         check_header(list(columns), where)
         if domain.unit is not None:
             raise InputError(
@@ -72,7 +70,7 @@ class ArrowSource(PassingSource):
         for attribute in self._given:
             check_not_ambiguous(attribute, where)
         self._codes: Mapping[str, NDArray[np.integer]] = {}
-        super().__init__(self._given, kept_bytes=kept_bytes)
+        super().__init__(self._given)
 
     @abstractmethod
     def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
@@ -81,7 +79,7 @@ class ArrowSource(PassingSource):
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> ArrowSource:
         """See `CountSource.recoded`."""
         source = copy(self)
-        PassingSource.__init__(source, domain, kept_bytes=self._kept_bytes)
+        PassingSource.__init__(source, domain)
         source._done = self._done
         source._codes = {n: np.asarray(codes[n])[self._codes[n]] if self._codes else codes[n] for n in domain.names}
         return source
@@ -159,9 +157,8 @@ class ArrowSource(PassingSource):
         wanted, sizes = [tuple(at[n] for n in q) for q in marginals], [self.domain[n].size for n in names]
         tables = covering(wanted, sizes)
         tally = Tally(tables, sizes)
-        what = f"pass {self.passes + 1} of at most {self.passes_at_most}"
         # The number of rows where it has been found out: for a CSV file that is a pass of its own.
-        with bar(what, vars(self).get("n_rows"), verbose=self.verbose) as advance:
+        with bar(f"pass {self.passes + 1}", vars(self).get("n_rows")) as advance:
             for codes in self._read(names):
                 tally.add(codes)
                 advance(codes.shape[1])
@@ -249,8 +246,6 @@ class FileSource(ArrowSource):
     paths : path of a file or folder, pattern such as ``year=*/part-*``, or iterable of paths
         Files of a folder or pattern are read in the order of their names, each once; see `data_files`.
     domain : Domain
-    kept_bytes : int, default 2**28
-        Bound on the counts of one pass, and on those kept for later.
 
     Attributes
     ----------
@@ -263,7 +258,7 @@ class FileSource(ArrowSource):
 
     SUFFIXES: ClassVar[tuple[str, ...]]  # of the files of a folder
 
-    def __init__(self, paths: Paths, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, paths: Paths, *, domain: Domain) -> None:
         found = data_files(paths, self.SUFFIXES)
         if not found.paths:
             raise InputError(f"no file matches {paths}{found.line() and '; '}{found.line()}")
@@ -277,7 +272,7 @@ class FileSource(ArrowSource):
                 raise InputError(f"{path}: the columns are not those of {self._paths[0]}")
             if absent := [k for k in self._in_path if k not in _folder_values(path)]:
                 raise InputError(f"{path}: no folder is named {absent[0]}=..., as for {self._paths[0]}")
-        super().__init__([*columns, *self._in_path], domain, self._paths[0], kept_bytes=kept_bytes)
+        super().__init__([*columns, *self._in_path], domain, self._paths[0])
 
     def __repr__(self) -> str:
         files = "1 file" if len(self._paths) == 1 else f"{len(self._paths)} files"

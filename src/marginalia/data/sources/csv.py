@@ -39,8 +39,6 @@ class CSVSource(FileSource):
     paths : path of a file or folder, pattern such as ``year=*/part-*.csv``, or iterable of paths
         See `FileSource`.
     domain : Domain
-    kept_bytes : int, default 2**28
-        Bound on the counts of one pass, and on those kept for later.
 
     Raises
     ------

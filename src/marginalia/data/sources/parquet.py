@@ -23,8 +23,6 @@ class ParquetSource(FileSource):
     paths : path of a file or folder, pattern such as ``year=*/part-*.parquet``, or iterable of paths
         See `FileSource`.
     domain : Domain
-    kept_bytes : int, default 2**28
-        Bound on the counts of one pass, and on those kept for later.
 
     Raises
     ------

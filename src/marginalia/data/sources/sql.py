@@ -19,7 +19,6 @@ import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.data.sources.arrow import BATCH, ArrowSource
-from marginalia.data.sources.source import KEPT_BYTES
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name, without_secrets
 from marginalia.waiting import CONNECT_SECONDS, limited
@@ -450,8 +449,6 @@ class SQLSource(ArrowSource):
     table : str or ibis.Table
         A URL as of `open_source`, or an expression of Ibis on a connection of your own.
     domain : Domain
-    kept_bytes : int, default 2**28
-        As for `ParquetSource`.
 
     Raises
     ------
@@ -469,7 +466,7 @@ class SQLSource(ArrowSource):
     marginalia.errors.InputError: a password inside a URL is refused, ...
     """
 
-    def __init__(self, table: str | ir.Table, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, table: str | ir.Table, *, domain: Domain) -> None:
         if isinstance(table, str):
             location = Location.parse(table)
             self.name, self._selected = str(location), connect(location)
@@ -478,7 +475,7 @@ class SQLSource(ArrowSource):
             self._selected, self._ours, self._known = table, False, ""
             self.name = f"table of {table.get_backend().name}"
         try:
-            super().__init__(list(self._selected.columns), domain, self.name, kept_bytes=kept_bytes)
+            super().__init__(list(self._selected.columns), domain, self.name)
         except InputError:
             self.close()
             raise
