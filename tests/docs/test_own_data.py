@@ -34,7 +34,9 @@ def test_the_page_runs_as_it_is_printed(folder, call):
     domain = folder / "clinic.domain.yaml"
     yaml_blocks = iter([text for language, text in BLOCKS if language == "yaml"])
     for language, text in BLOCKS:
-        if language == "python":
+        if language == "csv":
+            (folder / "hospital.csv").write_text(text, encoding="latin-1")
+        elif language == "python":
             exec(compile(text, PAGE.name, "exec"), {})
         elif language == "console" and "examples/" not in text:
             command, _, printed = text.partition("\n")
@@ -48,6 +50,8 @@ def test_the_page_runs_as_it_is_printed(folder, call):
                 domain.write_text(block)
             elif block.startswith("datasets:"):
                 (folder / "config.yaml").write_text(block)
+            elif block.startswith("# stays.yaml"):
+                (folder / "stays.yaml").write_text(block)
             elif block.startswith("    book:"):  # of the entry
                 assert "book" in Entry.model_fields
             else:
@@ -57,6 +61,15 @@ def test_the_page_runs_as_it_is_printed(folder, call):
     (entry,) = config.read("config.yaml").datasets
     dataset = load(parse_entry(entry.pop("name"), entry, folder=folder))
     assert dataset.table.n_rows == 400
+    (entry,) = config.read("stays.yaml").datasets
+    stays = load(parse_entry(entry.pop("name"), entry, folder=folder)).table
+    assert stays.codes[:, 1:].tolist() == [
+        [1, 4, 2, 3, 0],
+        [0, 4, 5, 6, 0],
+        [0, 3, 3, 3, 1],
+        [2, 0, 6, 1, 0],
+        [1, 1, 1, 5, 0],
+    ]
 
 
 def check_release(examples):

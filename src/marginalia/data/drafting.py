@@ -156,7 +156,7 @@ def _column(name: str, column: RawColumn, public: tuple[str, ...]) -> Drafted:
         row = int(np.argmax(np.isin(column.which, unread)))
         many = int(counts[unread].sum())
         first = values.shown(column.distinct[column.which[row]])
-        mend = "correct the file, list them as marks under missing (`--missing`), or make it strings (type, labels)"
+        mend = "correct the file, list them under missing (`--missing`) or special, or make it strings (type, labels)"
         note = f"{many} cells are no {kind} (first: {first} in row {row}): {mend}"
         return replace(drafted, note=note, question=f"cells that are no {kind}, such as {first}: {mend}")
     return drafted
@@ -177,7 +177,8 @@ def _type_of(
         if commas:
             row = int(np.argmax(np.isin(column.which, list(commas))))
             cell = values.shown(column.distinct[column.which[row]])
-            raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))} {ROWS}")
+            mend = "replace the commas of the column in the file"
+            raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))}; {mend} {ROWS}")
         whole = all(number.is_integer() for number in numbers.values())
         return ("integer" if whole else "number"), marks, numbers, None
     dates, unclear = _readable(values.day, "may be", column.distinct, rest)
