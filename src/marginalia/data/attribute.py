@@ -9,8 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -129,10 +128,6 @@ class Attribute:
     decimals: int | None = None
     within: Within | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is worked out when a cell is looked up: a pickled model would tell that there was one."""
-        return {of.name: getattr(self, of.name) for of in fields(self)}
-
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"attribute name {self.name!r} is not a non-empty string")
@@ -204,70 +199,18 @@ class Attribute:
         other = () if self.other is None else (self.other,)
         return (*(self.labels or ()), *other, *self.special, *(self.missing or ()))
 
-    @cached_property
+    @property
     def label_values(self) -> tuple[Any, ...]:
         """The labels as values of the column's type: numbers, units since 1970-01-01, Booleans, or text."""
         if self.type == "boolean":
             return (False, True)
-        return tuple(self._read(label) for label in self.labels or ())
-
-    @cached_property
-    def positions(self) -> dict[Any, int]:
-        """The code of each label, by the label's value."""
-        return {value: code for code, value in enumerate(self.label_values)}
-
-    @cached_property
-    def label_numbers(self) -> dict[Any, int]:
-        """The code of each label of text that is a plain number, by its exact value; of equal ones the first."""
-        numbers = ((values.exact(label), code) for code, label in enumerate(self.labels or ()))
-        return {number: code for number, code in reversed([*numbers]) if number is not None}
-
-    @cached_property
-    def apart(self) -> dict[str | float, int]:
-        """The codes of what stands for no value of the column's type, by its text, and by its value if it has one.
-
-        These are the special texts and the marks of missing values, such as -9 among numbers.
-        """
-        codes: dict[str | float, int] = dict(zip(self.special, self.special_codes, strict=True))
-        codes |= dict.fromkeys(self.missing or (), self.size - 1)
-        return {key: code for text, code in codes.items() for key in (text, self._read_or_text(str(text)))}
-
-    @cached_property
-    def mark_values(self) -> frozenset[float]:
-        """The values that stand for none, special or missing: numbers, or units since 1970-01-01."""
-        return frozenset(value for value in self.apart if not isinstance(value, str))
-
-    @cached_property
-    def mark_value(self) -> float | None:
-        """The first mark of missing values, if that is a number or a time of the column's type."""
-        return self._value_of(self.missing[0]) if self.missing else None
+        return tuple(value_of(self, label) for label in self.labels or ())
 
     @property
-    def special_values(self) -> dict[int, float]:
-        """The special codes whose texts are numbers or times of the column's type, and these."""
-        pairs = zip(self.special_codes, map(self._value_of, self.special), strict=True)
-        return {code: value for code, value in pairs if value is not None}
-
-    def _value_of(self, apart: str) -> float | None:
-        value = self._read_or_text(apart)
-        return None if isinstance(value, str) else float(value)
-
-    def _read_or_text(self, written: str) -> Any:
-        try:
-            return self._read(written)
-        except ValueError:
-            return written
-
-    def _read(self, written: str) -> Any:
-        """Return a label or a mark as a value of the column's type; ValueError if it is none."""
-        if self.counted_in is not None:
-            return values.moment(written, self.counted_in, self.format, zone=self.zone, iso_first=True)
-        if self.type not in ("integer", "number"):
-            return written
-        value = values.number(written)
-        if self.type == "integer" and not value.is_integer():
-            raise ValueError("is not a whole number")
-        return value
+    def mark_values(self) -> frozenset[float]:
+        """The values that stand for none, special or missing: numbers, or units since 1970-01-01."""
+        marks = (number_or_text(self, mark) for mark in (*self.special, *(self.missing or ())))
+        return frozenset(value for value in marks if not isinstance(value, str))
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"attribute '{self.name}': {what}")
@@ -284,7 +227,7 @@ class Attribute:
             return
         for label in self.labels:
             try:
-                self._read(label)
+                value_of(self, label)
                 if self.type == "timestamp":
                     values.whole_moment(label, self.unit or "second", self.format, zone=self.zone)
             except ValueError as error:
@@ -302,10 +245,11 @@ class Attribute:
         for what, marks in (("mark of missing values", self.missing or ()), ("special text", self.special)):
             _check_texts(self, what, marks)
             both = [mark for mark in marks if mark in texts or (self.type == "code" and self._is_code(mark))]
-            if both or (self.edges is None and {self._value_of(mark) for mark in marks} & set(self.label_values)):
+            if both or (self.edges is None and {number_or_text(self, mark) for mark in marks} & set(self.label_values)):
                 raise self._wrong(f"a {what} is a label too; keep it in one of the two")
-        for text, code in zip(self.special, self.special_codes, strict=True):
-            if text == self.other or self.apart[text] != code or self.apart[self._read_or_text(text)] != code:
+        met = Counter(number_or_text(self, mark) for mark in (*self.special, *(self.missing or ())))
+        for text in self.special:
+            if text == self.other or met[number_or_text(self, text)] > 1:
                 raise self._wrong(
                     f"special text {values.shown(text)} is the same as 'other', another one or a mark of missing "
                     "values; keep it in one place"
@@ -335,9 +279,10 @@ class Attribute:
             self._check_whole_bins()
         if self.decimals is not None:
             self._check_decimal_bins()
+        marks = self.mark_values
         for a, b in zip(self.edges, self.edges[1:], strict=False):
             first = a
-            while first in self.mark_values:
+            while first in marks:
                 first = math.nextafter(first, math.inf)
             if first >= b:
                 raise self._wrong(f"the bin from {a!r} to {b!r} holds no number but marks of missing values")
@@ -347,8 +292,9 @@ class Attribute:
         assert self.edges is not None
         if max(map(abs, self.edges)) > _LARGEST_WHOLE:
             raise self._wrong(f"edges of integers lie between -2^53 and 2^53, not at {max(self.edges, key=abs):g}")
+        marks = self.mark_values
         for a, b in zip(self.edges, self.edges[1:], strict=False):
-            inside = math.ceil(b) - math.ceil(a) - sum(a <= mark < b for mark in self.mark_values)
+            inside = math.ceil(b) - math.ceil(a) - sum(a <= mark < b for mark in marks)
             if inside < 1:
                 raise self._wrong(f"the bin from {a:g} to {b:g} holds no whole number (its right end does not count)")
 
@@ -441,6 +387,36 @@ class Attribute:
         if self.lenient and (self.missing is None or not (self.other is not None or (self.bottom and self.top))):
             raise self._wrong("lenient needs 'missing', and 'bottom' and 'top', or 'other'")
         self._check_marks()
+
+
+def value_of(attribute: Attribute, label: str) -> Any:
+    """Return a label or a mark as a value of the column's type; ValueError if it is none.
+
+    >>> value_of(Attribute("day", 1, edges=(0, 9), type="date"), "1970-01-03")
+    2
+    """
+    if attribute.counted_in is not None:
+        return values.moment(label, attribute.counted_in, attribute.format, zone=attribute.zone, iso_first=True)
+    if attribute.type not in ("integer", "number"):
+        return label
+    value = values.number(label)
+    if attribute.type == "integer" and not value.is_integer():
+        raise ValueError("is not a whole number")
+    return value
+
+
+def number_or_text(attribute: Attribute, mark: str) -> float | str:
+    """Return a special text or a mark as the number or time of the column's type that it is, else as it is.
+
+    >>> age = Attribute("age", 3, edges=(0, 18, 65), type="integer", missing=("-9", "?"))
+    >>> number_or_text(age, "-9"), number_or_text(age, "?")
+    (-9.0, '?')
+    """
+    try:
+        value = value_of(attribute, mark)
+    except ValueError:
+        return mark
+    return value if isinstance(value, str) else float(value)
 
 
 def point_edges(points: Iterable[float], of_type: Type | None, decimals: int | None) -> tuple[float, ...]:

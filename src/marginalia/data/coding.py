@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data import cells, values
-from marginalia.data.attribute import BOOLEANS, NUMBERS, Attribute
+from marginalia.data.attribute import BOOLEANS, NUMBERS, Attribute, number_or_text
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def codes_of(raw: pd.Series[Any] | RawColumn, attribute: Attribute) -> tuple[Cod
     (array([1, 2, 2]), [])
     """
     column = raw if isinstance(raw, RawColumn) else RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
-    of_distinct, reasons = _distinct_codes(column.distinct, attribute)
+    of_distinct, reasons = coder(attribute).codes(column.distinct)
     missing = attribute.missing_code
     if attribute.lenient:
         of_distinct[of_distinct < 0] = attribute.size - 1
@@ -203,8 +203,9 @@ def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]
     array([  3.,  nan,  nan,  nan, -inf])
     """
     column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
-    numbers, _ = _numbers(column.distinct, attribute)
-    numbers = np.where(_apart_codes(column.distinct, numbers, attribute) >= 0, np.nan, numbers)
+    of = coder(attribute)
+    numbers, _ = of.numbers(column.distinct)
+    numbers = np.where(of.apart_codes(column.distinct, numbers) >= 0, np.nan, numbers)
     return np.append(numbers, np.nan)[column.which]
 
 
@@ -270,51 +271,191 @@ def bin_codes(
     return codes.astype(np.int64)
 
 
-def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes, dict[int, Reason]]:
-    """Return the code of each distinct value, -1 where it has none, and why (by its position)."""
-    if attribute.type in NUMBERS:
-        numbers, reasons = _numbers(distinct, attribute)
-        codes = _number_codes(numbers, attribute)
-        beyond = [i for i in np.flatnonzero(codes < 0).tolist() if i not in reasons]
-        if beyond:
-            reasons |= dict.fromkeys(beyond, _outside(attribute))
-    else:
-        read = {"string": _label_code, "boolean": _boolean_code}.get(str(attribute.type), _own_code)
-        numbers = np.full(len(distinct), np.nan)
-        codes, reasons = np.full(len(distinct), -1, dtype=np.int64), {}
-        for i, value in enumerate(distinct.tolist()):
-            found = read(value, attribute)
-            if isinstance(found, int):
-                codes[i] = found
-            else:
-                reasons[i] = found
-    apart = _apart_codes(distinct, numbers, attribute)
-    return np.where(apart >= 0, apart, codes), reasons
+class Coder:
+    """The code of each cell of one column, by public facts that are worked out once.
 
+    No attribute keeps one: what was looked up last would be pickled with a model, and tell which cells there were.
 
-def _apart_codes(distinct: NDArray[Any], numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
-    """Return the code of each distinct value that is a special text or a mark of a missing value, else -1.
+    Parameters
+    ----------
+    attribute : Attribute
 
-    It is one by the number or time that it is, or by its text; either way by itself alone.
+    Examples
+    --------
+    >>> codes, reasons = Coder(Attribute("age", 2, edges=(0, 18, 65), type="integer")).codes(np.array([20.0, 70.0]))
+    >>> codes, reasons[1][0]
+    (array([ 1, -1]), 'is outside the bins from 0 to 65 (left-closed)')
     """
-    codes = np.full(len(distinct), -1, dtype=np.int64)
-    texts = {}
-    for key, code in attribute.apart.items():
-        if isinstance(key, str):
-            texts[key] = code
+
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute
+
+    @cached_property
+    def _positions(self) -> dict[Any, int]:
+        """The code of each label, by the label's value."""
+        return {value: code for code, value in enumerate(self.attribute.label_values)}
+
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        """The code of each label of text in lower case; of equal ones the first."""
+        return {label.casefold(): code for label, code in reversed(self._positions.items())}
+
+    @cached_property
+    def _label_numbers(self) -> dict[Decimal, int]:
+        """The code of each label of text that is a plain number, by its exact value; of equal ones the first."""
+        numbers = ((values.exact(label), code) for code, label in enumerate(self.attribute.labels or ()))
+        return {number: code for number, code in reversed([*numbers]) if number is not None}
+
+    @cached_property
+    def _apart(self) -> dict[str | float, int]:
+        """The codes of what stands for no value of the column's type, by its text, and by its value if it has one.
+
+        These are the special texts and the marks of missing values, such as -9 among numbers.
+        """
+        of = self.attribute
+        codes: dict[str, int] = dict(zip(of.special, of.special_codes, strict=True))
+        codes |= dict.fromkeys(of.missing or (), of.size - 1)
+        return {key: code for text, code in codes.items() for key in (text, number_or_text(of, text))}
+
+    def codes(self, distinct: NDArray[Any]) -> tuple[Codes, dict[int, Reason]]:
+        """Return the code of each distinct cell, -1 where it has none, and why (by its position)."""
+        attribute = self.attribute
+        if attribute.type in NUMBERS:
+            numbers, reasons = self.numbers(distinct)
+            codes = self._number_codes(numbers)
+            beyond = [i for i in np.flatnonzero(codes < 0).tolist() if i not in reasons]
+            if beyond:
+                reasons |= dict.fromkeys(beyond, self._outside())
         else:
-            codes[numbers == key] = code
-    if distinct.dtype == np.float64:  # by the number that has this text: to write all numbers takes long
-        for text, code in texts.items():
-            if (number := _number_of_text(text)) is not None:
-                codes[distinct == number] = code
-    elif texts:
-        for i, value in enumerate(distinct.tolist()):
-            for written in (value,) if type(value) is str else values.spellings(value):
-                if written in texts:
-                    codes[i] = texts[written]
-                    break
-    return codes
+            read = {"string": self._label_code, "boolean": self._boolean_code}.get(str(attribute.type), self._own_code)
+            numbers = np.full(len(distinct), np.nan)
+            codes, reasons = np.full(len(distinct), -1, dtype=np.int64), {}
+            for i, value in enumerate(distinct.tolist()):
+                found = read(value)
+                if isinstance(found, int):
+                    codes[i] = found
+                else:
+                    reasons[i] = found
+        apart = self.apart_codes(distinct, numbers)
+        return np.where(apart >= 0, apart, codes), reasons
+
+    def apart_codes(self, distinct: NDArray[Any], numbers: NDArray[np.float64]) -> Codes:
+        """Return the code of each distinct cell that is a special text or a mark of a missing value, else -1.
+
+        It is one by the number or time that it is, or by its text; either way by itself alone.
+        """
+        codes = np.full(len(distinct), -1, dtype=np.int64)
+        texts = {}
+        for key, code in self._apart.items():
+            if isinstance(key, str):
+                texts[key] = code
+            else:
+                codes[numbers == key] = code
+        if distinct.dtype == np.float64:  # by the number that has this text: to write all numbers takes long
+            for text, code in texts.items():
+                if (number := _number_of_text(text)) is not None:
+                    codes[distinct == number] = code
+        elif texts:
+            for i, value in enumerate(distinct.tolist()):
+                for written in (value,) if type(value) is str else values.spellings(value):
+                    if written in texts:
+                        codes[i] = texts[written]
+                        break
+        return codes
+
+    def numbers(self, distinct: NDArray[Any]) -> tuple[NDArray[np.float64], dict[int, Reason]]:
+        """Return each cell as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
+        attribute = self.attribute
+        reasons: dict[int, Reason] = {}
+        if distinct.dtype == np.float64 and attribute.counted_in is None:
+            numbers = distinct
+            unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
+            reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
+        else:
+            read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
+            if attribute.counted_in is not None:
+                read = partial(values.moment, unit=attribute.counted_in, format=attribute.format, zone=attribute.zone)
+            numbers = np.full(len(distinct), np.nan)
+            for i, value in enumerate(distinct.tolist()):
+                try:
+                    numbers[i] = read(value)
+                except ValueError as error:
+                    reasons[i] = str(error), CORRECT
+        if attribute.type == "integer" and not attribute.lenient:
+            fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
+            reasons |= {int(i): ("is not a whole number", f"{CORRECT}; type: number reads it") for i in fractions}
+        unreadable = list(reasons)
+        numbers = numbers.copy() if unreadable else numbers
+        numbers[unreadable] = np.nan
+        return numbers, reasons
+
+    def _own_code(self, value: Any) -> int | Reason:
+        try:
+            code = values.number(value)
+        except ValueError:
+            return "is not an integer code", "say by `type` what the column holds, or replace its values by codes"
+        if not code.is_integer():
+            return "is a fraction and not an integer code", "say by `type` what the column holds"
+        size = self.attribute.size
+        return int(code) if 0 <= code < size else (f"is outside the codes 0..{size - 1}", CORRECT)
+
+    def _label_code(self, value: Any) -> int | Reason:
+        """Find a cell among labels by its text; one that is no text also by other ways to write it."""
+        for written in values.spellings(value):
+            if written in self._positions:
+                return self._positions[written]
+        code = self.attribute.other_code
+        if isinstance(value, bool):
+            code = next((self._words[word] for word in values.WORDS[value] if word in self._words), code)
+        elif isinstance(value, int | float | Decimal) and (number := values.exact(value)) is not None:
+            code = self._label_numbers.get(number, code)
+        return self._no_label("; `other: true` gives unknown values a code") if code is None else code
+
+    def _boolean_code(self, value: Any) -> int | Reason:
+        labels = self.attribute.labels or BOOLEANS
+        for written in () if isinstance(value, bool) else values.spellings(value):
+            if written in labels:
+                return labels.index(written)
+            for code, label in enumerate(labels):
+                if written.casefold() == label.casefold():
+                    return code
+            value = next((truth for truth in (False, True) if written.casefold() in values.WORDS[truth]), value)
+        if isinstance(value, bool):
+            return int(value)
+        return f"is neither {labels[0]} nor {labels[1]}", CORRECT
+
+    def _number_codes(self, numbers: NDArray[np.float64]) -> Codes:
+        attribute = self.attribute
+        if attribute.decimals is not None:
+            numbers = values.rounded(numbers, attribute.decimals)
+        if attribute.edges is not None:
+            return bin_codes(numbers, attribute.edges, bottom=attribute.bottom, top=attribute.top)
+        return np.array([self._positions.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
+
+    def _no_label(self, more: str = "") -> Reason:
+        of = self.attribute
+        some = ", ".join((of.labels or ())[:8])[:200]
+        return f"is not among the labels {some}{', ...' if of.n_values > 8 else ''}", f"{CORRECT}{more}"
+
+    def _outside(self) -> Reason:
+        edges, unit = self.attribute.edges, self.attribute.counted_in
+        if edges is None:
+            return self._no_label()
+        first, last = (f"{e:g}" if unit is None else values.iso(e, unit) for e in (edges[0], edges[-1]))
+        return (
+            f"is outside the bins from {first} to {last} (left-closed)",
+            f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",
+        )
+
+
+@lru_cache(maxsize=512)
+def coder(attribute: Attribute) -> Coder:
+    """Return the coder of an attribute, the same for equal ones.
+
+    >>> coder(Attribute("a", 2)) is coder(Attribute("a", 2))
+    True
+    """
+    return Coder(attribute)
 
 
 def _number_of_text(text: str) -> float | None:
@@ -324,97 +465,6 @@ def _number_of_text(text: str) -> float | None:
     except ValueError:
         return None
     return number if values.text(number) == text else None
-
-
-def _own_code(value: Any, attribute: Attribute) -> int | Reason:
-    try:
-        code = values.number(value)
-    except ValueError:
-        return "is not an integer code", "say by `type` what the column holds, or replace its values by codes"
-    if not code.is_integer():
-        return "is a fraction and not an integer code", "say by `type` what the column holds"
-    return int(code) if 0 <= code < attribute.size else (f"is outside the codes 0..{attribute.size - 1}", CORRECT)
-
-
-def _label_code(value: Any, attribute: Attribute) -> int | Reason:
-    """Find a cell among labels by its text; one that is no text also by other ways to write it."""
-    positions = attribute.positions
-    for written in values.spellings(value):
-        if written in positions:
-            return int(positions[written])
-    if isinstance(value, bool):
-        labels = {label.casefold(): code for label, code in reversed(positions.items())}
-        code = next((labels[word] for word in values.WORDS[value] if word in labels), attribute.other_code)
-    elif isinstance(value, int | float | Decimal):
-        code = attribute.label_numbers.get(values.exact(value), attribute.other_code)
-    else:
-        code = attribute.other_code
-    return _no_label(attribute, "; `other: true` gives unknown values a code") if code is None else code
-
-
-def _no_label(attribute: Attribute, more: str = "") -> Reason:
-    some = ", ".join((attribute.labels or ())[:8])[:200]
-    return f"is not among the labels {some}{', ...' if attribute.n_values > 8 else ''}", f"{CORRECT}{more}"
-
-
-def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
-    labels = attribute.labels or BOOLEANS
-    for written in () if isinstance(value, bool) else values.spellings(value):
-        if written in labels:
-            return labels.index(written)
-        for code, label in enumerate(labels):
-            if written.casefold() == label.casefold():
-                return code
-        value = next((truth for truth in (False, True) if written.casefold() in values.WORDS[truth]), value)
-    if isinstance(value, bool):
-        return int(value)
-    return f"is neither {labels[0]} nor {labels[1]}", CORRECT
-
-
-def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.float64], dict[int, Reason]]:
-    """Return each value as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
-    reasons: dict[int, Reason] = {}
-    if distinct.dtype == np.float64 and attribute.counted_in is None:
-        numbers = distinct
-        unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
-        reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
-    else:
-        read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
-        if attribute.counted_in is not None:
-            read = partial(values.moment, unit=attribute.counted_in, format=attribute.format, zone=attribute.zone)
-        numbers = np.full(len(distinct), np.nan)
-        for i, value in enumerate(distinct.tolist()):
-            try:
-                numbers[i] = read(value)
-            except ValueError as error:
-                reasons[i] = str(error), CORRECT
-    if attribute.type == "integer" and not attribute.lenient:
-        fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
-        reasons |= {int(i): ("is not a whole number", f"{CORRECT}; type: number reads it") for i in fractions}
-    unreadable = list(reasons)
-    numbers = numbers.copy() if unreadable else numbers
-    numbers[unreadable] = np.nan
-    return numbers, reasons
-
-
-def _number_codes(numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
-    if attribute.decimals is not None:
-        numbers = values.rounded(numbers, attribute.decimals)
-    if attribute.edges is not None:
-        return bin_codes(numbers, attribute.edges, bottom=attribute.bottom, top=attribute.top)
-    positions = attribute.positions
-    return np.array([positions.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
-
-
-def _outside(attribute: Attribute) -> Reason:
-    if attribute.edges is None:
-        return _no_label(attribute)
-    unit = attribute.counted_in
-    first, last = (f"{e:g}" if unit is None else values.iso(e, unit) for e in (attribute.edges[0], attribute.edges[-1]))
-    return (
-        f"is outside the bins from {first} to {last} (left-closed)",
-        f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",
-    )
 
 
 def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> pd.Series[Any]:
@@ -459,10 +509,11 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
         numbers = np.array(attribute.label_values, dtype=np.float64)[here]
     else:
         numbers = _inside_bins(here, attribute, rng)
-    for code, value in attribute.special_values.items():
+    for code, value in _special_values(attribute).items():
         numbers[codes == code] = value
-    if attribute.mark_value is not None:
-        numbers[gone] = attribute.mark_value
+    shown = None if mark is None else number_or_text(attribute, mark)
+    if isinstance(shown, float):
+        numbers[gone] = shown
         gone = np.zeros_like(gone)
     return _with_special(_of_type(numbers, gone, attribute), codes, attribute)
 
@@ -482,9 +533,16 @@ def _of_type(numbers: NDArray[np.float64], gone: NDArray[np.bool_], attribute: A
     return pd.Series(seconds)
 
 
+def _special_values(attribute: Attribute) -> dict[int, float]:
+    """Return the special codes whose texts are numbers or times of the column's type, and these."""
+    read = (number_or_text(attribute, text) for text in attribute.special)
+    return {code: x for code, x in zip(attribute.special_codes, read, strict=True) if not isinstance(x, str)}
+
+
 def _with_special(column: pd.Series[Any], codes: NDArray[np.integer], attribute: Attribute) -> pd.Series[Any]:
     """Return a column of values with the special texts that are none of its type."""
-    texts = [code for code in attribute.special_codes if code not in attribute.special_values]
+    values_of = _special_values(attribute)
+    texts = [code for code in attribute.special_codes if code not in values_of]
     column = column.astype(object) if texts else column
     for code in texts:
         column[codes == code] = attribute.texts[code]
@@ -527,7 +585,7 @@ def _as_text_with_special(column: pd.Series[Any], attribute: Attribute) -> pd.Se
     import pandas as pd
 
     written = pd.Series(None, index=range(len(column)), dtype=object)
-    values_of = attribute.special_values
+    values_of = _special_values(attribute)
     for code, text in zip(attribute.special_codes, attribute.special, strict=True):
         cell: Any = text
         if code in values_of:
