@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data.domain import Domain, Schema
-from marginalia.data.sources.bounded import Bounded
+from marginalia.data.sources.bounded import bound_contributions, sizes_of_units
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.opening import stream
 from marginalia.data.sources.parquet import ParquetSource
@@ -110,6 +110,11 @@ def _units(table: Table) -> list[list[tuple[int, ...]]]:
     return sorted(sorted(map(tuple, rows.codes[table.units == u].tolist())) for u in np.unique(table.units))
 
 
+def _streamed(place: str, domain: Domain) -> Table:
+    assert domain.unit is not None
+    return bound_contributions(stream(place, domain.project(domain.names)), domain.unit)
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, str]:
     """The same rows in every kind of place."""
@@ -136,12 +141,10 @@ def test_the_same_rows_are_kept_from_every_source(places: dict[str, str]) -> Non
     domain = Domain.from_dict(CONTENT)
     memory = Table.read(places["t.csv"], domain=domain)
     for place in places.values():
-        rows = stream(place, domain)
+        rows = _streamed(place, domain)
         assert (rows.n_rows, rows.n_units, rows.unit) == (memory.n_rows, memory.n_units, memory.unit)
-        assert _units(rows.in_memory()) == _units(memory)
-        np.testing.assert_array_equal(rows.counts(["age", "ill"]), memory.counts(["age", "ill"]))
-        assert _units(next(iter(rows.batches()))) == _units(memory) or place.endswith(("parts", "folders"))
-        whole = rows.in_memory().project(memory.names)
+        assert _units(rows) == _units(memory)
+        whole = rows.project(memory.names)
         np.testing.assert_array_equal(whole.codes, memory.codes)  # in one order, whatever that of the source
         np.testing.assert_array_equal(whole.units, memory.units)
         np.testing.assert_array_equal(whole.unit_keys, memory.unit_keys)
@@ -174,7 +177,7 @@ def test_every_step_from_raw_rows_to_codes_keeps_the_keys_of_units() -> None:
 def test_rows_without_a_target_leave_their_units_whole(places: dict[str, str]) -> None:
     age, ill = CONTENT["attributes"]
     domain = Domain.from_dict({**CONTENT, "attributes": [{**age, "missing": ["0"]}, ill]})
-    sources = Table.read(places["t.csv"], domain=domain), stream(places["t.csv"], domain)
+    sources = Table.read(places["t.csv"], domain=domain), _streamed(places["t.csv"], domain)
     memory, streamed = (complete(rows, "age") for rows in sources)
     assert isinstance(memory, Table)
     assert isinstance(streamed, CountSource)
@@ -186,19 +189,28 @@ def test_a_stream_that_was_not_opened_as_one_of_units_is_refused(places: dict[st
     with pytest.raises(InputError, match="which rows of each `patient` are kept is chosen where rows are opened"):
         ParquetSource(places["parts"], domain=Domain.from_dict(CONTENT))
     with pytest.raises(InputError, match="column 'clinic', the unit of the domain, is missing"):
-        stream(places["t.csv"], Domain.from_dict({**CONTENT, "unit": "clinic", "ignored": ["patient"]}))
+        _streamed(places["t.csv"], Domain.from_dict({**CONTENT, "unit": "clinic", "ignored": ["patient"]}))
 
 
-def test_rows_that_change_between_passes_are_refused(places: dict[str, str]) -> None:
-    domain = Domain.from_dict(CONTENT)
-    source = stream(places["duckdb"], domain)
-    assert isinstance(source, Bounded)
-    assert source.n_rows
-    source._source = stream(places["shuffled.csv"], domain.project(domain.names))
-    source.counts(["age"])  # another order is no change
-    source._source = stream(places["parts"] + "/1*.parquet", domain.project(domain.names))
-    with pytest.raises(InputError, match="the rows have changed since"):
-        source.counts(["ill"])
+def test_rows_of_units_that_do_not_fit_in_memory_are_one_line(
+    places: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marginalia.memory.free_bytes", lambda: 3e4)
+    with pytest.raises(
+        InputError, match=r"^to choose rows of each `patient` among .* needs 1 MB .*; let a query"
+    ) as error:
+        _streamed(places["parts"], Domain.from_dict(CONTENT))
+    assert "\n" not in str(error.value)
+
+
+def test_rows_per_unit_are_learned_privately_from_streamed_rows_as_from_a_table(places: dict[str, str]) -> None:
+    domain = Domain.from_dict(BOUGHT)
+    memory, rows = Table.read(places["t.csv"], domain=domain), _streamed(places["folders"], domain)
+    assert (rows.unit, rows.n_rows) == (memory.unit, memory.n_rows)
+    np.testing.assert_array_equal(rows.project(memory.names).codes, memory.codes)  # by rank
+    np.testing.assert_array_equal(rows.units, memory.units)
+    source = stream(places["folders"], domain.project(domain.names))
+    assert sizes_of_units(source, rows.unit).sum() == source.n_rows == 300
 
 
 def test_a_split_keeps_a_unit_on_one_side_and_counts_units() -> None:
@@ -268,8 +280,6 @@ def test_bought_rows_are_those_of_the_number_that_was_bought(kind: str, relation
 
 
 def test_what_cannot_be_bought_of_units_is_refused(places: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="say a number in rows_per_unit"):
-        stream(places["t.csv"], Domain.from_dict(BOUGHT))
     with pytest.raises(InputError, match="rows_per_unit is a number, or"):
         Domain.from_dict({**CONTENT, "rows_per_unit": {"private": 0.5}})
     with pytest.raises(InputError, match="share of the units between 0 and 1"):

@@ -236,17 +236,16 @@ def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     from marginalia.data.sources.opening import fingerprint, skipped_of
     from marginalia.data.sources.source import PassingSource
 
-    if not isinstance(table, PassingSource):
-        return fingerprint(data)
     skipped = {"skipped": line} if (line := skipped_of(data)) else {}
-    return {**fingerprint(data), **skipped, "passes": table.passes}
+    passes = {"passes": table.passes} if isinstance(table, PassingSource) else {}
+    return {**fingerprint(data), **skipped, **passes}
 
 
 def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     """Return a line on rows that were streamed; a file that was read needs none."""
-    if "passes" not in read:
-        return []
     skipped = [str(read["skipped"])] if "skipped" in read else []
+    if "passes" not in read:
+        return skipped
     if not read["passes"]:
         return [f"data: {read['name']}, rows read as they are, none counted", *skipped]
     passes = f"{read['passes']} passes over the rows" if read["passes"] != 1 else "1 pass over the rows"

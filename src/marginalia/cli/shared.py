@@ -164,7 +164,7 @@ def units_line(data: str, domain: Path) -> str:
     """Return one line on how many rows of a table its units keep; empty where the domain file names no unit."""
     from marginalia.data.domain import Schema
     from marginalia.data.reading import read_raw
-    from marginalia.data.sources.bounded import Bounded
+    from marginalia.data.sources.bounded import sizes_of_units
     from marginalia.data.sources.opening import is_streamed, stream
     from marginalia.data.units import kept_line, unit_sizes
 
@@ -172,9 +172,8 @@ def units_line(data: str, domain: Path) -> str:
     if (unit := schema.unit) is None:
         return ""
     if is_streamed(data):
-        source = stream(data, schema.stand_in())
-        assert isinstance(source, Bounded)
-        return kept_line(unit, source.sizes)
+        domain_of_rows = schema.project(schema.names).stand_in()
+        return kept_line(unit, sizes_of_units(stream(data, domain_of_rows), unit))
     return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
 
 

@@ -17,10 +17,10 @@ from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.bounded import Bounded
+from marginalia.data.sources.bounded import sizes_of_units
 from marginalia.data.sources.opening import is_streamed, skipped_of, stream
 from marginalia.data.table import zero_faults
-from marginalia.data.units import kept_line, unit_sizes
+from marginalia.data.units import Unit, kept_line, unit_sizes
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check(
         if is_streamed(file):
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")
-            return _of_source(stream(file, domain), notes)
+            return _of_source(stream(file, domain.project(domain.names)), domain.unit, notes)
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]
@@ -98,7 +98,7 @@ def check(
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 
-def _of_source(source: ArrowSource, notes: list[str]) -> list[str]:
+def _of_source(source: ArrowSource, unit: Unit | None, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
     found: dict[tuple[str, str, str], tuple[str, Fault, int]] = {}
     try:
@@ -107,9 +107,8 @@ def _of_source(source: ArrowSource, notes: list[str]) -> list[str]:
             place, first, many = found.get(key, (where, fault, 0))
             found[key] = place, first, many + fault.rows.size
         n = source.n_rows
-        if isinstance(source, Bounded):
-            notes.append(kept_line(source.unit, source.sizes))
-            n = int(source.sizes.sum())
+        if unit is not None:
+            notes.append(kept_line(unit, sizes_of_units(source, unit)))
         notes += source.folded()
     except InputError as error:
         return [str(error)]

@@ -21,8 +21,7 @@ from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
 from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.source import PassingSource, covering, sums
-from marginalia.data.table import Counts, Table, bounded, zero_faults
-from marginalia.data.units import Hashes, Numbers, by_key
+from marginalia.data.table import Counts, Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 from marginalia.progress import bar
@@ -53,7 +52,7 @@ class ArrowSource(PassingSource):
         if domain.unit is not None:
             raise InputError(
                 f"{where}: which rows of each `{domain.unit.column}` are kept is chosen where rows are opened; call "
-                "marginalia.data.sources.opening.stream"
+                "marginalia.data.sources.opening.open_source"
             )
         kept = [c for c in columns if c not in domain.ignored]
         if absent := [n for n in domain.names if n not in kept]:
@@ -84,18 +83,10 @@ class ArrowSource(PassingSource):
         source._codes = {n: np.asarray(codes[n])[self._codes[n]] if self._codes else codes[n] for n in domain.names}
         return source
 
-    def units_of(self, keys: Any) -> tuple[Numbers, Hashes]:
-        """Return the number of the unit and the hash of the key of each row, by an Arrow column of keys."""
-        raise NotImplementedError
-
     def batches(self) -> Iterator[Table]:
         """See `CountSource.batches`."""
-        also = [] if self.unit is None else [self.unit.column]
-        for codes, batch in self._coded(self.domain.names, also):
-            rows = Table(codes.T, self.domain)
-            if self.unit is not None:
-                rows = rows.of_units(self.unit, *self.units_of(batch.column(self.unit.column)))
-            yield rows
+        for _, _, codes, _ in self._coded(self.domain.names):
+            yield Table(codes.T, self.domain)
 
     def in_memory(self) -> Table:
         """See `CountSource.in_memory`."""
@@ -107,14 +98,9 @@ class ArrowSource(PassingSource):
             mend="take fewer rows, or a method that needs counts only",
         )
         codes, row = np.empty((n, d), kind, order="F"), 0
-        units, keys = np.empty(n, np.int64), np.empty(n, np.uint64)
-        for batch in ArrowSource.batches(self):
-            rows = slice(row, row := row + batch.n_rows)
-            codes[rows] = batch.codes
-            if batch.units is not None and batch.unit_keys is not None:
-                units[rows], keys[rows] = batch.units, batch.unit_keys
-        table = Table._trusted(codes, self.domain)
-        return table if self.unit is None else bounded(table.of_units(self.unit, by_key(units, keys), keys))
+        for batch in self.batches():
+            codes[row : (row := row + batch.n_rows)] = batch.codes
+        return Table._trusted(codes, self.domain)
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
         """Yield all cells without a code, and where they are: a `Fault` for each reason, column and batch of rows."""
@@ -166,10 +152,12 @@ class ArrowSource(PassingSource):
 
     def _read(self, names: Sequence[str]) -> Iterator[NDArray[np.integer]]:
         """Yield the codes of batches of rows, shape (names, rows), checked."""
-        return (codes for codes, _ in self._coded(names))
+        return (codes for _, _, codes, _ in self._coded(names))
 
-    def _coded(self, names: Sequence[str], also: Sequence[str] = ()) -> Iterator[tuple[NDArray[np.integer], Any]]:
-        """Yield the codes of batches, and the batches, which have the columns `also` besides."""
+    def _coded(
+        self, names: Sequence[str], also: Sequence[str] = ()
+    ) -> Iterator[tuple[str, int, NDArray[np.integer], Any]]:
+        """Yield where a batch is from, the number of its first row there, its codes, and it with the columns `also`."""
         zeros = {n for z in self._given.declared_zeros for n in z.attributes}
         read = [n for n in self._given.names if n in zeros or n in names]
         of = self._given.project(read)
@@ -184,7 +172,7 @@ class ArrowSource(PassingSource):
             if self._codes:
                 for line, n in zip(out, names, strict=True):
                     line[:] = self._codes[n][line]
-            yield out, batch
+            yield where, first, out, batch
 
 
 def _coded(column: Any, attribute: Attribute, where: str, first: int) -> NDArray[np.integer]:

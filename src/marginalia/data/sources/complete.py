@@ -13,7 +13,6 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources import arrow
 from marginalia.data.sources.arrow import ArrowSource, without_views
 from marginalia.data.table import PrivateRows, RawTable, Table
-from marginalia.data.units import Hashes, Numbers
 from marginalia.errors import InputError
 
 
@@ -96,14 +95,9 @@ class Complete(ArrowSource):
         super().__init__(source.domain.names, _domain(source.domain, attribute), "rows")
         self.columns = source.columns
         self._done = source._done  # its passes are passes over the rows of that
-        self.unit = source.unit
 
     def __repr__(self) -> str:
         return f"Complete({self._source!r}, {self._target.name!r})"
-
-    def units_of(self, keys: Any) -> tuple[Numbers, Hashes]:
-        """See `ArrowSource.units_of`."""
-        return self._source.units_of(keys)
 
     @cached_property
     def n_rows(self) -> int:

@@ -12,7 +12,7 @@ from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.bounded import Bounded
+from marginalia.data.sources.bounded import bound_contributions
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.folder import data_files
 from marginalia.data.sources.parquet import ParquetSource
@@ -81,8 +81,8 @@ def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:
     r"""Return the rows of a file, of all files of a pattern or folder, or of a table or query in a database.
 
     A single file is read into memory, unless it is large: CSV of more than 256 MB, Parquet of more than 2^27 cells.
-    That one, several files and databases are streamed: memory holds counts only. The same seed gives the same release
-    either way.
+    That one, several files and databases are streamed: memory holds counts only, or the codes of the rows where the
+    domain names a privacy unit. The same seed gives the same release either way.
 
     Parameters
     ----------
@@ -105,13 +105,16 @@ def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:
     array([1, 0, 1])
     """
     text = os.fspath(data)
-    return stream(text, domain) if is_streamed(text) else Table.read(text, domain=domain)
+    if not is_streamed(text):
+        return Table.read(text, domain=domain)
+    rows = stream(text, domain.project(domain.names))
+    return rows if domain.unit is None else bound_contributions(rows, domain.unit)
 
 
 def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
     r"""Return the rows of files or of a database as `open_source` does, but never read into memory.
 
-    Where the domain names a unit, no more than its number of rows of each are let through; see `Bounded`.
+    The domain names no privacy unit: see `marginalia.data.sources.bounded`.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -119,8 +122,6 @@ def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
     ...     stream(f"{folder}/t.csv", Domain.from_sizes({"ward": 3})).counts(["ward"])
     array([1, 0, 1])
     """
-    if domain.unit is not None:
-        return Bounded(stream(data, domain.project(domain.names)), domain.unit)
     text = os.fspath(data)
     if FAR in text:
         return SQLSource(text, domain=domain)
