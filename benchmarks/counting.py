@@ -33,9 +33,9 @@ from pyarrow import csv, parquet
 
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
-from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.csv import CSVSource
-from marginalia.data.sources.parquet import ParquetSource
+from marginalia.data.sources.csv import open_csv
+from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.stream import Stream
 from marginalia.methods.aim import AIM
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12, 16, 20, 40, 100)
@@ -102,14 +102,14 @@ def as_csv(folder: Path, part: int) -> Path:
     return path
 
 
-def source_of(case: Case, folder: Path, links: Path) -> ArrowSource:
+def source_of(case: Case, folder: Path, links: Path) -> Stream:
     if case.files == "csv":
-        return CSVSource([as_csv(folder, p) for p in range(case.parts)], domain=DOMAIN)
+        return open_csv([as_csv(folder, p) for p in range(case.parts)], domain=DOMAIN)
     paths = [path_of(folder, p) for p in range(case.parts)]
     for time_, part in itertools.product(range(1, case.times), range(case.parts)):
         paths.append(links / f"{time_}-{part}.parquet")
         os.link(path_of(folder, part), paths[-1])
-    return ParquetSource(paths, domain=DOMAIN)
+    return open_parquet(paths, domain=DOMAIN)
 
 
 class Watch:
@@ -132,7 +132,7 @@ def compile_all(folder: Path) -> None:
         parquet.write_table(
             parquet.ParquetFile(path_of(folder, 0)).read_row_group(0).slice(0, 1000), f"{small}/t.parquet"
         )
-        source = ParquetSource(f"{small}/t.parquet", domain=DOMAIN)
+        source = open_parquet(f"{small}/t.parquet", domain=DOMAIN)
         AIM(epsilon=1.0, rounds=2, random_state=0).fit(source)
 
 
@@ -153,7 +153,7 @@ def work(case: Case, folder: Path) -> dict[str, Any]:
             timed = measured(lambda: [source.counts(pair) for pair in pairs])
             assert all(counts.sum() == case.parts * case.times * PART for counts in timed.value)
             start = time.process_time()
-            for _ in source._read(NAMES):
+            for _ in source._coded(NAMES):
                 pass
             quality, note = time.process_time() - start, f"{len(pairs)} pairs"
         n_files = case.times * case.parts

@@ -9,7 +9,7 @@ from marginalia.audit import tables
 from marginalia.audit.audit import audit
 from marginalia.audit.subject import subjects
 from marginalia.audit.tables import STREAMED, of_frame, source_findings
-from marginalia.data.sources.arrow import BATCH
+from marginalia.data.sources.stream import BATCH
 
 
 @pytest.mark.parametrize("n", [2, 40, 150, BATCH + 1])

@@ -10,9 +10,8 @@ import pytest
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import opening
-from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.opening import files_of, fingerprint, is_streamed, open_source
-from marginalia.data.sources.parquet import ParquetSource
+from marginalia.data.sources.stream import Stream
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -58,17 +57,17 @@ STAYS = "duckdb:///clinic.db?table=stays"
 def test_a_single_file_is_read_unless_it_is_large(folder, monkeypatch):
     assert isinstance(open_source("t.csv", DOMAIN), Table)
     assert isinstance(open_source("t.parquet", DOMAIN), Table)
-    assert isinstance(open_source(PARTS, DOMAIN), ParquetSource)
+    assert isinstance(open_source(PARTS, DOMAIN), Stream)
     Path("year=2/part-0.csv").rename("other.csv")
-    assert isinstance(open_source("year=2", DOMAIN), ParquetSource)
+    assert isinstance(open_source("year=2", DOMAIN), Stream)
     Path("other.csv").rename("year=2/part-0.csv")
-    assert isinstance(open_source(TEXTS, DOMAIN), CSVSource)
+    assert isinstance(open_source(TEXTS, DOMAIN), Stream)
     monkeypatch.setattr(opening, "LARGEST_PARQUET", 3 * 500 - 1)
-    assert isinstance(open_source("t.parquet", DOMAIN), ParquetSource)
+    assert isinstance(open_source("t.parquet", DOMAIN), Stream)
     monkeypatch.setattr(opening, "LARGEST_PARQUET", 3 * 500)
     assert not is_streamed("t.parquet")
     monkeypatch.setattr(opening, "LARGEST_TEXT", Path("t.csv").stat().st_size - 1)
-    assert isinstance(open_source("t.csv", DOMAIN), CSVSource)
+    assert isinstance(open_source("t.csv", DOMAIN), Stream)
 
 
 def test_a_pattern_without_a_file_is_refused(folder):

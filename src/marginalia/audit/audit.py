@@ -21,7 +21,7 @@ from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
 from marginalia.audit.tables import Frame, SyntheticTable, of_frame, records, source_findings
 from marginalia.audit.tape import ReplayResult, Tape, exact_releases, play
-from marginalia.data.sources.arrow import BATCH
+from marginalia.data.sources.stream import BATCH
 from marginalia.privacy.events import flattened, is_subsampled
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation

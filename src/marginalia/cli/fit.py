@@ -234,10 +234,10 @@ def _coefficients(model: Any) -> dict[str, float]:
 def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
     from marginalia.data.sources.opening import fingerprint, skipped_of
-    from marginalia.data.sources.source import PassingSource
+    from marginalia.data.sources.stream import Stream
 
     skipped = {"skipped": line} if (line := skipped_of(data)) else {}
-    passes = {"passes": table.passes} if isinstance(table, PassingSource) else {}
+    passes = {"passes": table.passes} if isinstance(table, Stream) else {}
     return {**fingerprint(data), **skipped, **passes}
 
 

@@ -16,9 +16,9 @@ from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
-from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.bounded import sizes_of_units
 from marginalia.data.sources.opening import is_streamed, skipped_of, stream
+from marginalia.data.sources.stream import Stream
 from marginalia.data.table import zero_faults
 from marginalia.data.units import Unit, kept_line, unit_sizes
 from marginalia.errors import InputError
@@ -98,7 +98,7 @@ def check(
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 
-def _of_source(source: ArrowSource, unit: Unit | None, notes: list[str]) -> list[str]:
+def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
     found: dict[tuple[str, str, str], tuple[str, Fault, int]] = {}
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.coding import RawColumn
-from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.stream import Stream
 from marginalia.data.table import Table
 from marginalia.data.units import (
     Hashes,
@@ -28,14 +28,14 @@ from marginalia.memory import check_cost
 _BYTES_PER_ROW, _BYTES_PER_KEY = 100, 200  # while rows are ranked, beside their codes; of the text of a key
 
 
-def bound_contributions(source: ArrowSource, unit: Unit) -> Table:
+def bound_contributions(source: Stream, unit: Unit) -> Table:
     """Return at most `unit.rows` rows of each privacy unit, as `Table.from_frame` does; see `marginalia.data.units`.
 
     One pass holds the codes of all rows and the text of each key in memory, and 100 bytes per row to choose by.
 
     Parameters
     ----------
-    source : ArrowSource
+    source : Stream
         Its domain ignores the column of the unit.
     unit : Unit
 
@@ -49,11 +49,11 @@ def bound_contributions(source: ArrowSource, unit: Unit) -> Table:
     >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
     >>> from marginalia.data.domain import Domain
-    >>> from marginalia.data.sources.parquet import ParquetSource
+    >>> from marginalia.data.sources.parquet import open_parquet
     >>> with TemporaryDirectory() as folder:
     ...     pd.DataFrame({"id": [7, 7, 7, 8], "a": [0, 1, 1, 1]}).to_parquet(f"{folder}/t.parquet")
     ...     domain = Domain(Domain.from_sizes({"a": 2}), ignored=["id"])
-    ...     rows = bound_contributions(ParquetSource(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
+    ...     rows = bound_contributions(open_parquet(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
     ...     rows.n_rows, rows.n_units
     (3, 2)
     """
@@ -72,25 +72,23 @@ def bound_contributions(source: ArrowSource, unit: Unit) -> Table:
     return Table(np.stack(chosen, axis=1), source.domain).of_units(unit, number[kept], key[kept])
 
 
-def sizes_of_units(source: ArrowSource, unit: Unit) -> NDArray[np.int64]:
+def sizes_of_units(source: Stream, unit: Unit) -> NDArray[np.int64]:
     """Return how many rows each privacy unit has: private, for the owner of the rows alone.
 
     >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
     >>> from marginalia.data.domain import Domain
-    >>> from marginalia.data.sources.parquet import ParquetSource
+    >>> from marginalia.data.sources.parquet import open_parquet
     >>> with TemporaryDirectory() as folder:
     ...     pd.DataFrame({"id": [7, 7, 7, 8], "a": [0, 1, 1, 1]}).to_parquet(f"{folder}/t.parquet")
     ...     domain = Domain(Domain.from_sizes({"a": 2}), ignored=["id"])
-    ...     sizes_of_units(ParquetSource(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
+    ...     sizes_of_units(open_parquet(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
     array([3, 1])
     """
     return np.bincount(np.concatenate([np.empty(0, np.int64), *(number for number, _, _ in _keyed(source, unit, []))]))
 
 
-def _keyed(
-    source: ArrowSource, unit: Unit, names: Sequence[str]
-) -> Iterator[tuple[Numbers, Hashes, NDArray[np.integer]]]:
+def _keyed(source: Stream, unit: Unit, names: Sequence[str]) -> Iterator[tuple[Numbers, Hashes, NDArray[np.integer]]]:
     """Yield of each batch the number of the unit of each row, the hash of its key, and the codes of some columns."""
     if unit.column not in source.columns:
         raise InputError(f"column '{unit.column}', the unit of the domain, is missing in {source!r}")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
-from marginalia.data.sources import arrow
-from marginalia.data.sources.arrow import ArrowSource, without_views
+from marginalia.data.sources.stream import Stream
 from marginalia.data.table import PrivateRows, RawTable, Table
 from marginalia.errors import InputError
 
@@ -25,7 +21,7 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
 
     Parameters
     ----------
-    rows : Table, RawTable or ArrowSource
+    rows : Table, RawTable or Stream
     target : str
 
     Raises
@@ -50,8 +46,8 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
     if isinstance(rows, Table):
         kept = rows.take(rows.column(target) != attribute.missing_code)
         return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units, kept.unit_keys)
-    if isinstance(rows, ArrowSource):
-        return Complete(rows, attribute)
+    if isinstance(rows, Stream):
+        return rows.complete(target, _domain(rows.domain, attribute))
     raise InputError(f"rows without a target cannot be left out of a {type(rows).__name__}; leave them out of the data")
 
 
@@ -69,47 +65,3 @@ def _domain(domain: Domain, attribute: Attribute) -> Domain:
         zeros += [replace(zero, cells=cells)] if cells else []
     attributes = [_never_missing(a) if a.name == attribute.name else a for a in domain]
     return Domain(attributes, source=domain.source, structural_zeros=zeros, ignored=domain.ignored)
-
-
-class Complete(ArrowSource):
-    """The rows of a source whose target is not missing.
-
-    Parameters
-    ----------
-    source : ArrowSource
-    attribute : Attribute
-        The target, with its code of missing values.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> import pandas as pd
-    >>> from marginalia.data.sources.parquet import ParquetSource
-    >>> ill = Attribute("ill", 3, labels=("no", "yes"), type="string", missing=())
-    >>> with TemporaryDirectory() as folder:
-    ...     pd.DataFrame({"ill": ["no", None, "yes", "no"]}).to_parquet(f"{folder}/t.parquet")
-    ...     Complete(ParquetSource(f"{folder}/t.parquet", domain=Domain([ill])), ill).counts(["ill"])
-    array([2, 1])
-    """
-
-    def __init__(self, source: ArrowSource, attribute: Attribute) -> None:
-        self._source, self._target = source, attribute
-        super().__init__(source.domain.names, _domain(source.domain, attribute), "rows")
-        self.columns = source.columns
-        self._done = source._done  # its passes are passes over the rows of that
-
-    def __repr__(self) -> str:
-        return f"Complete({self._source!r}, {self._target.name!r})"
-
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return int(self.counts([self._target.name]).sum())
-
-    def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
-        import pyarrow as pa
-
-        name, kept = self._target.name, 0
-        for where, first, batch in self._source._arrow([*columns, *({name} - {*columns})]):
-            has = arrow._coded(batch.column(name), self._target, where, first) != self._target.missing_code
-            mine = without_views(batch.select(list(columns))).filter(pa.array(has))
-            yield f"{where}, rows with a target", kept, mine
-            kept += mine.num_rows

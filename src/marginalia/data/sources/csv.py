@@ -1,4 +1,4 @@
-"""CSV files of any size: streamed in batches, many marginals counted in one pass."""
+"""CSV files of any size as a stream."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from typing import IO, Any
 
+from marginalia.data.domain import Domain
 from marginalia.data.reading import (
     SEPARATOR_LINE,
     checked_text,
@@ -21,15 +22,19 @@ from marginalia.data.reading import (
     plain_batches,
     quotes_are_plain,
 )
-from marginalia.data.sources.arrow import FileSource
+from marginalia.data.sources.files import stream_files
+from marginalia.data.sources.folder import Paths
+from marginalia.data.sources.stream import Stream
 from marginalia.errors import InputError
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
 _PART = 2**22  # bytes that are read at once; in the first, the separator and the header are looked for
 _LONGEST = 2**26  # bytes of a line with quotes
 
 
-class CSVSource(FileSource):
-    r"""The rows of CSV files with the same columns, in the order of the files: coded as by `Table.read`.
+def open_csv(paths: Paths, *, domain: Domain) -> Stream:
+    r"""Return the rows of CSV files with the same columns, in the order of the files; see `Table.read`.
 
     A file may be packed by gzip. It is read once when it is opened, for characters that are no text, and once a pass;
     files with quotes inside cells, or around line ends, are read by Python and not by Arrow: ten times as long.
@@ -37,7 +42,7 @@ class CSVSource(FileSource):
     Parameters
     ----------
     paths : path of a file or folder, pattern such as ``year=*/part-*.csv``, or iterable of paths
-        See `FileSource`.
+        See `stream_files`.
     domain : Domain
 
     Raises
@@ -53,41 +58,29 @@ class CSVSource(FileSource):
     >>> from marginalia.data.domain import Domain
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "t.csv").write_text("smoker; region\n0; 1\n1; 1\n1; 2\n")
-    ...     source = CSVSource(f"{folder}/*.csv", domain=Domain.from_sizes({"smoker": 2, "region": 3}))
-    ...     source.n_rows, source.counts(["region", "smoker"]).tolist()
+    ...     rows = open_csv(f"{folder}/*.csv", domain=Domain.from_sizes({"smoker": 2, "region": 3}))
+    ...     rows.n_rows, rows.counts(["region", "smoker"]).tolist()
     (3, [[0, 0], [1, 1], [0, 1]])
     """
+    form = cache(_Form.of)
+    return stream_files(
+        paths,
+        domain,
+        suffixes=SUFFIXES,
+        columns_of=lambda path: form(path).names,
+        batches_of=lambda path, columns: _batches(path, form(path), columns),
+    )
 
-    SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of records: the sum of the counts of the attribute with the fewest codes."""
-        smallest = min(self.domain, key=lambda attribute: attribute.size)
-        return int(self.counts([smallest.name]).sum())
-
-    @cached_property
-    def _forms(self) -> dict[str, _Form]:
-        return {}
-
-    def _form(self, path: str) -> _Form:
-        if path not in self._forms:
-            self._forms[path] = _Form.of(path)
-        return self._forms[path]
-
-    def _columns(self, path: str) -> list[str]:
-        return list(self._form(path).names)
-
-    def _batches(self, path: str, columns: Sequence[str]) -> Iterator[Any]:
-        form = self._form(path)
-        wanted = list(columns) or [form.names[0]]
-        with _reading(path), _opened(path) as file:
-            file.read(form.start)
-            if form.quoted:
-                yield from _quoted(path, file, form, wanted)
-            else:
-                for batch in plain_batches(path, file, form.separator, form.names, wanted, block=_PART):
-                    yield _trimmed(batch)
+def _batches(path: str, form: _Form, columns: Sequence[str]) -> Iterator[Any]:
+    wanted = list(columns) or [form.names[0]]
+    with _reading(path), _opened(path) as file:
+        file.read(form.start)
+        if form.quoted:
+            yield from _quoted(path, file, form, wanted)
+        else:
+            for batch in plain_batches(path, file, form.separator, form.names, wanted, block=_PART):
+                yield _trimmed(batch)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from pathlib import Path
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
-from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources import csv, parquet
 from marginalia.data.sources.bounded import bound_contributions
-from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.folder import data_files
-from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.sql import Location, SQLSource
+from marginalia.data.sources.stream import Stream
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.data.units import kept_line, unit_sizes
 from marginalia.errors import InputError
@@ -25,7 +24,7 @@ from marginalia.errors import InputError
 LARGEST_TEXT = 2**28  # bytes
 LARGEST_PARQUET = 2**27  # cells
 FAR = "://"
-_TABLES = (*ParquetSource.SUFFIXES, *CSVSource.SUFFIXES)
+_TABLES = (*parquet.SUFFIXES, *csv.SUFFIXES)
 
 
 def open_rows(
@@ -96,7 +95,7 @@ def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:
     Raises
     ------
     InputError
-        See `Table.read`, `ParquetSource`, `CSVSource` and `SQLSource`.
+        See `Table.read`, `open_parquet`, `open_csv` and `SQLSource`.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -111,7 +110,7 @@ def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:
     return rows if domain.unit is None else bound_contributions(rows, domain.unit)
 
 
-def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
+def stream(data: str | os.PathLike[str], domain: Domain) -> Stream:
     r"""Return the rows of files or of a database as `open_source` does, but never read into memory.
 
     The domain names no privacy unit: see `marginalia.data.sources.bounded`.
@@ -131,14 +130,14 @@ def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
         raise InputError(
             f"{text}: this folder holds neither CSV nor Parquet files; {skipped_of(text) or 'it is empty'}"
         )
-    kinds = {path.name.endswith(ParquetSource.SUFFIXES): path for path in reversed(files)}  # the first file of each
+    kinds = {path.name.endswith(parquet.SUFFIXES): path for path in reversed(files)}  # the first file of each
     if len(kinds) > 1:
         raise InputError(
             f"{text}: {kinds[True].name} is Parquet and {kinds[False].name} is not; they may hold the same rows twice: "
             "give a pattern that matches files of one kind"
         )
-    of_files = ParquetSource if True in kinds else CSVSource
-    return of_files([text] if os.path.isfile(text) else text, domain=domain)
+    open_files = parquet.open_parquet if True in kinds else csv.open_csv
+    return open_files([text] if os.path.isfile(text) else text, domain=domain)
 
 
 def is_streamed(data: str | os.PathLike[str]) -> bool:
@@ -158,10 +157,10 @@ def is_streamed(data: str | os.PathLike[str]) -> bool:
     if not text.endswith(".parquet"):
         return os.path.isfile(text) and os.path.getsize(text) > LARGEST_TEXT
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow.parquet import read_metadata
 
     try:
-        found = parquet.read_metadata(text)
+        found = read_metadata(text)
     except (OSError, pa.ArrowException):  # said when it is read
         return False
     return found.num_rows * found.num_columns > LARGEST_PARQUET

@@ -1,27 +1,30 @@
-"""Parquet files of any size: streamed in batches, many marginals counted in one pass."""
+"""Parquet files of any size as a stream."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
+from marginalia.data.domain import Domain
 from marginalia.data.reading import instants_of_spark, with_instants
-from marginalia.data.sources.arrow import BATCH, FileSource
+from marginalia.data.sources.files import stream_files
+from marginalia.data.sources.folder import Paths
+from marginalia.data.sources.stream import BATCH, Stream
 from marginalia.errors import InputError
 
+SUFFIXES = (".parquet",)
 
-class ParquetSource(FileSource):
-    """The rows of Parquet files with the same columns, in the order of the files.
 
-    Cells are coded as by `Table.read`: original values where the attribute has a `type`, else codes. Memory holds one
-    batch of rows and the counts, whatever the size of the files.
+def open_parquet(paths: Paths, *, domain: Domain) -> Stream:
+    """Return the rows of Parquet files with the same columns, in the order of the files.
+
+    Cells are encoded as by `Table.read`: original values where the attribute has a `type`, else codes.
 
     Parameters
     ----------
     paths : path of a file or folder, pattern such as ``year=*/part-*.parquet``, or iterable of paths
-        See `FileSource`.
+        See `stream_files`.
     domain : Domain
 
     Raises
@@ -38,32 +41,32 @@ class ParquetSource(FileSource):
     >>> table = Table([[0, 1], [1, 1], [1, 2]], Domain.from_sizes({"smoker": 2, "region": 3}))
     >>> with TemporaryDirectory() as folder:
     ...     table.to_parquet(f"{folder}/t.parquet")
-    ...     source = ParquetSource(f"{folder}/*.parquet", domain=table.domain)
-    ...     source.n_rows, source.counts(["region", "smoker"]).tolist()
+    ...     rows = open_parquet(f"{folder}/*.parquet", domain=table.domain)
+    ...     rows.n_rows, rows.counts(["region", "smoker"]).tolist()
     (3, [[0, 0], [1, 1], [0, 1]])
     """
+    return stream_files(paths, domain, suffixes=SUFFIXES, columns_of=_columns, batches_of=_batches, rows_of=_rows)
 
-    SUFFIXES = (".parquet",)
 
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of records, from the files' metadata."""
-        return sum(_opened(path).metadata.num_rows for path in self._paths)
+def _rows(path: str) -> int:
+    return int(_opened(path).metadata.num_rows)
 
-    def _columns(self, path: str) -> list[str]:
-        # Without the index of a frame, under the name that pandas gives it: it is no column for `Table.read` either.
-        return [str(n) for n in _opened(path).schema_arrow.names if not re.fullmatch(r"__index_level_\d+__", n)]
 
-    def _batches(self, path: str, columns: Sequence[str]) -> Iterator[Any]:
-        import pyarrow as pa
+def _columns(path: str) -> list[str]:
+    # Without the index of a frame, under the name that pandas gives it: it is no column for `Table.read` either.
+    return [str(n) for n in _opened(path).schema_arrow.names if not re.fullmatch(r"__index_level_\d+__", n)]
 
-        try:
-            with _opened(path) as file:
-                instants = instants_of_spark(file.metadata)
-                for batch in file.iter_batches(batch_size=BATCH, columns=list(columns), use_threads=False):
-                    yield with_instants(batch, instants)
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{path}: a damaged file ({str(error).splitlines()[0]})") from None
+
+def _batches(path: str, columns: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        with _opened(path) as file:
+            instants = instants_of_spark(file.metadata)
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns), use_threads=False):
+                yield with_instants(batch, instants)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: a damaged file ({str(error).splitlines()[0]})") from None
 
 
 def _opened(path: str) -> Any:

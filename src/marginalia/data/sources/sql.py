@@ -12,14 +12,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from marginalia.data.domain import Domain
-from marginalia.data.sources.arrow import BATCH, ArrowSource
-from marginalia.data.table import Table
+from marginalia.data.sources.stream import BATCH, Stream
 from marginalia.errors import InputError, unknown_name, without_secrets
 from marginalia.waiting import CONNECT_SECONDS, limited
 
@@ -437,7 +434,7 @@ _STREAM: dict[str, Callable[[Any, Any], Iterator[Any]]] = {
 }
 
 
-class SQLSource(ArrowSource):
+class SQLSource(Stream):
     """The rows of a table or query in a database, asked anew for each pass; nothing is written there.
 
     Ibis speaks to the engine, which only reads and sends columns: they stream through the kernel that counts files. For
@@ -469,13 +466,20 @@ class SQLSource(ArrowSource):
     def __init__(self, table: str | ir.Table, *, domain: Domain) -> None:
         if isinstance(table, str):
             location = Location.parse(table)
-            self.name, self._selected = str(location), connect(location)
+            name, self._selected = str(location), connect(location)
             self._ours, self._known = True, location.text
         else:
             self._selected, self._ours, self._known = table, False, ""
-            self.name = f"table of {table.get_backend().name}"
+            name = f"table of {table.get_backend().name}"
         try:
-            super().__init__(list(self._selected.columns), domain, self.name)
+            super().__init__(
+                self._rows,
+                domain,
+                columns=list(self._selected.columns),
+                name=name,
+                n_rows=self._counted,
+                ordered=False,  # a database promises no order
+            )
         except InputError:
             self.close()
             raise
@@ -488,21 +492,11 @@ class SQLSource(ArrowSource):
     def __repr__(self) -> str:
         return f"SQLSource({self.name!r}, {self.domain!r})"
 
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of records."""
+    def _counted(self) -> int:
         with self._in_one_line():
             return int(self._selected.count().to_pyarrow().as_py())
 
-    def in_memory(self) -> Table:
-        """Return all rows, in the order of their codes.
-
-        A database promises no order, and the same seed shall give the same.
-        """
-        table = super().in_memory()
-        return table.take(np.lexsort(table.codes.T[::-1]))
-
-    def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+    def _rows(self, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
         row, n = 0, self.n_rows
         with self._in_one_line():
             batches = stream(self._selected, columns)
@@ -512,7 +506,7 @@ class SQLSource(ArrowSource):
             if batch is None:
                 break
             if row + batch.num_rows <= n:
-                yield f"{self.name}, in the order read", row, batch
+                yield f"{self.name}, in the order read", batch
             row += batch.num_rows
         if row != n:
             raise InputError(f"{self.name}: first {n} rows, now {row}: the table changes while it is read; take a copy")

@@ -1,0 +1,336 @@
+"""Rows that stay where they are: read as Arrow batches, encoded, checked and counted in passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, codes_of
+from marginalia.data.domain import Domain
+from marginalia.data.folding import Folds
+from marginalia.data.reading import check_header
+from marginalia.data.table import Counts, CountSource, Table, zero_faults
+from marginalia.errors import InputError
+from marginalia.memory import check_cost
+from marginalia.progress import bar
+from marginalia.subsets import subsets
+
+Key = tuple[int, ...]  # attribute positions, ascending
+Read = Callable[[Sequence[str]], Iterator[tuple[str, Any]]]
+
+BATCH = 2**17  # rows
+CACHE_BYTES = 2**28  # of count tables, held in memory
+
+
+class Stream(CountSource):
+    """Private rows that are read again for each pass; the one implementation of `CountSource` beside `Table`.
+
+    Cells are encoded as by `Table.read`. A pass counts the requested marginal and expected ones together. The counts
+    stay in memory as long as all of them fit in `CACHE_BYTES`; where they do not, the ones requested longest ago are
+    dropped, and counted again on request. What a pass counts, what is dropped and what is refused follows from the
+    domain and the requests, never from the rows. Memory holds one batch of rows and the counts.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(columns)`` yields pairs: the name of the file or table, for error messages, and an Arrow record batch
+        of its next rows, with these columns at least.
+    domain : Domain
+        Without a privacy unit; its order becomes that of `columns`.
+    columns : sequence of str
+        Columns of the rows, including those that the domain ignores.
+    name : str, default "rows"
+        Of the rows, for error messages.
+    n_rows : callable, optional
+        Returns the number of rows; default: a pass counts them.
+    ordered : bool, default True
+        Whether each pass has the rows in the same order; if not, `in_memory` sorts them by their codes.
+
+    Raises
+    ------
+    InputError
+        The columns are not those of the domain. When rows are read: a value without a code.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"smoker": [0, 1, 1], "region": ["a", "b", None]})
+    >>> domain = Domain([Attribute("smoker", 2), Attribute("region", 3, type="string", labels=("a", "b"), missing=())])
+    >>> def read(columns):
+    ...     yield from (("rows", batch) for batch in rows.select(list(columns)).to_batches())
+    >>> Stream(read, domain, columns=rows.column_names).counts(["smoker", "region"])
+    array([[1, 0, 0],
+           [0, 1, 1]])
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        domain: Domain,
+        *,
+        columns: Sequence[str],
+        name: str = "rows",
+        n_rows: Callable[[], int] | None = None,
+        ordered: bool = True,
+    ) -> None:
+        check_header(list(columns), name)
+        if domain.unit is not None:
+            raise InputError(
+                f"{name}: which rows of each `{domain.unit.column}` are kept is chosen where rows are opened; call "
+                "marginalia.data.sources.opening.open_source"
+            )
+        kept = [c for c in columns if c not in domain.ignored]
+        if absent := [n for n in domain.names if n not in kept]:
+            raise InputError(
+                f"{name}: column '{absent[0]}' of the domain is missing; there are {', '.join(kept)[:300]}"
+            )
+        if extra := [c for c in kept if c not in domain]:
+            raise InputError(
+                f"{name}: column '{extra[0]}' is not in the domain; declare it there, under attributes or ignored, or "
+                "drop it from the file"
+            )
+        self.columns, self.name, self.ordered = tuple(columns), name, ordered
+        self._read, self._n_rows = read, n_rows
+        self._raw_domain = domain.project(kept)  # as `Table.from_frame` orders it
+        for attribute in self._raw_domain:
+            check_not_ambiguous(attribute, name)
+        self._codes: Mapping[str, NDArray[np.integer]] = {}  # of recoded rows
+        self._target: Attribute | None = None  # rows in which it is missing are left out
+        self._passes: list[None] = []  # one per pass, shared with what is derived from this stream
+        self._start(self._raw_domain)
+
+    def _start(self, domain: Domain) -> None:
+        self.domain = domain
+        self._sizes = domain.sizes
+        self._cache: dict[Key, Counts] = {}  # the table requested last is the last one
+        self._dropped: set[Key] = set()
+        self._expected: dict[Key, None] = {}
+        vars(self).pop("n_rows", None)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r}, {self.domain!r})"
+
+    @property
+    def passes(self) -> int:
+        """Passes over the rows for counts so far, including those for `recoded` and `complete` rows."""
+        return len(self._passes)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of records."""
+        known = None if self._target is not None else self._n_rows
+        return int(self.counts([])) if known is None else known()
+
+    def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> Stream:
+        """See `CountSource.recoded`."""
+        stream = copy(self)
+        stream._codes = {n: np.asarray(codes[n])[self._codes[n]] if self._codes else codes[n] for n in domain.names}
+        stream._start(domain)
+        return stream
+
+    def complete(self, target: str, domain: Domain) -> Stream:
+        """Return the rows in which `target` is not missing, of `domain`, where it has no code of a missing value."""
+        stream = copy(self)
+        stream._target = self._raw_domain[target]
+        stream._start(domain)
+        return stream
+
+    def expect(self, marginals: Iterable[Sequence[str]]) -> None:
+        """See `CountSource.expect`."""
+        self._expected.update(dict.fromkeys(map(self._key, marginals)))
+
+    def counts(self, names: Sequence[str]) -> Counts:
+        """See `CountSource.counts`."""
+        key = self._key(names)
+        table = self._containing(key)
+        if table is None:
+            self._pass(key)
+            table = self._containing(key)
+            assert table is not None
+        self._cache[table] = counts = self._cache.pop(table)
+        counts = counts.sum(axis=tuple(i for i, a in enumerate(table) if a not in key), dtype=np.int64)
+        return np.asarray(np.transpose(counts, [key.index(self.domain.index(n)) for n in names]), order="C")
+
+    def _key(self, names: Sequence[str]) -> Key:
+        key = tuple(sorted(self.domain.index(n) for n in names))
+        if len(set(key)) != len(key):
+            raise InputError(f"counts of {', '.join(names)}: an attribute stands twice")
+        return key
+
+    def _cells(self, key: Key) -> int:
+        return math.prod(self._sizes[a] for a in key)
+
+    def _containing(self, key: Key) -> Key | None:
+        """Return the smallest table in the cache that has all attributes of `key`."""
+        if key in self._cache:
+            return key
+        return min(filter(set(key).issubset, self._cache), key=lambda q: (self._cells(q), q), default=None)
+
+    def _pass(self, key: Key) -> None:
+        """Count `key` in one pass, together with the expected marginals that fit in the cache beside it."""
+        expected = self._missing()
+        holders = (q for q in expected if set(key) < set(q) and 8 * self._cells(q) <= CACHE_BYTES)
+        first = key if key in expected else next(holders, key)
+        check_cost(f"a marginal of {self._cells(first):,} cells", 16 * self._cells(first), mend="ask for a smaller one")
+        after = expected.index(first) + 1 if first in expected else 0
+        chosen, n_bytes = [first], 8 * self._cells(first)
+        for q in [*expected[after:], *expected[:after]]:
+            # A method that requests new marginals, as PrivBayes in each round, does not request the dropped ones again.
+            alike = q != first and (q in self._dropped) == (first in self._dropped)
+            if alike and n_bytes + 8 * self._cells(q) <= CACHE_BYTES:
+                chosen.append(q)
+                n_bytes += 8 * self._cells(q)
+        n_bytes += sum(counts.nbytes for counts in self._cache.values())
+        while self._cache and n_bytes > CACHE_BYTES:
+            oldest = next(iter(self._cache))
+            n_bytes -= self._cache.pop(oldest).nbytes
+            self._dropped.add(oldest)
+        names = self.domain.names
+        for q, flat in zip(chosen, self._count([tuple(names[a] for a in q) for q in chosen]), strict=True):
+            self._cache[q] = flat.reshape([self._sizes[a] for a in q])
+        self._passes.append(None)
+
+    def _missing(self) -> list[Key]:
+        """Return the expected marginals that are not in the cache, without those that lie in other expected ones."""
+        inside = {s for q in self._expected for s in subsets(q, smallest=1) if len(s) < len(q)}
+        return [q for q in self._expected if q not in inside and q not in self._cache]
+
+    def batches(self) -> Iterator[Table]:
+        """See `CountSource.batches`."""
+        for _, _, codes, _ in self._coded(self.domain.names):
+            yield Table(codes.T, self.domain)
+
+    def in_memory(self) -> Table:
+        """See `CountSource.in_memory`."""
+        n, d = self.n_rows, len(self.domain)
+        kind = np.dtype(np.int16 if max(self.domain.sizes, default=1) <= 2**15 else np.int32)
+        check_cost(
+            f"a table of {n:,} rows and {d} columns",
+            kind.itemsize * n * d,
+            mend="take fewer rows, or a method that needs counts only",
+        )
+        codes, row = np.empty((n, d), kind, order="F"), 0
+        for batch in self.batches():
+            codes[row : (row := row + batch.n_rows)] = batch.codes
+        table = Table._trusted(codes, self.domain)
+        return table if self.ordered else table.take(np.lexsort(table.codes.T[::-1]))
+
+    def faults(self) -> Iterator[tuple[str, Fault]]:
+        """Yield all cells without a code, and where they are: a `Fault` for each reason, column and batch of rows."""
+        for where, first, batch in self._batches(self._raw_domain.names):
+            codes = np.zeros((batch.num_rows, len(self._raw_domain)), np.int64)
+            for j, attribute in enumerate(self._raw_domain):
+                codes[:, j], found = codes_of(_raw(batch.column(attribute.name), attribute), attribute)
+                yield from ((where, _later(fault, first)) for fault in found)
+            yield from ((where, _later(fault, first)) for fault in zero_faults(codes, self._raw_domain))
+
+    def folded(self) -> list[str]:
+        """Return a line for everything of the cells that the codes do not keep, by a pass over such columns."""
+        folds = Folds(self._raw_domain)
+        for _, _, batch in self._batches(folds.names) if folds.names else ():
+            for name in folds.names:
+                folds.add(self._raw_domain[name], _raw(batch.column(name), self._raw_domain[name]))
+        return list(folds.lines())
+
+    def raw(
+        self, chosen: Callable[[int], NDArray[np.int64]], also: Sequence[str] = ()
+    ) -> Iterator[dict[str, RawColumn]]:
+        """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`.
+
+        With the columns `also` that the domain does not read, where the rows have them.
+        """
+        also = [name for name in also if name in self.columns]
+        for _, _, batch in self._batches([*self._raw_domain.names, *also]):
+            rows = chosen(batch.num_rows)
+            if len(rows):
+                taken = batch.take(rows)
+                found = {a.name: _raw(taken.column(a.name), a) for a in self._raw_domain}
+                yield found | {n: RawColumn.of_arrow(taken.column(n), n, lenient=True) for n in also}
+
+    def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
+        """Yield these marginals from one pass over the rows, each flat, last attribute fastest."""
+        from marginalia.data.sources.kernel import Tally, covering, sums  # numba takes 0.2 s to load
+
+        asked = {n for q in marginals for n in q}
+        names = [n for n in self.domain.names if n in asked]
+        at = {n: i for i, n in enumerate(names)}
+        wanted, sizes = [tuple(at[n] for n in q) for q in marginals], [self.domain[n].size for n in names]
+        tables = covering(wanted, sizes)
+        tally = Tally(tables, sizes)
+        # The number of rows if it is known: to count those of a CSV file takes a pass.
+        with bar(f"pass {self.passes + 1}", vars(self).get("n_rows")) as advance:
+            for _, _, codes, _ in self._coded(names):
+                tally.add(codes)
+                advance(codes.shape[1])
+        return sums(wanted, tables, tally.counts_of, sizes)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+        """Yield the file or table of a batch, the number of its first row there, and the batch with these columns."""
+        place, row = "", 0
+        for where, batch in self._read(columns):
+            if where != place:
+                place, row = where, 0
+            yield where, row, batch
+            row += batch.num_rows
+
+    def _coded(
+        self, names: Sequence[str], also: Sequence[str] = ()
+    ) -> Iterator[tuple[str, int, NDArray[np.integer], Any]]:
+        """Yield what `_batches` does, and the codes of each batch, shape (names, rows); it has the columns `also`."""
+        needed = {n for z in self._raw_domain.declared_zeros for n in z.attributes}.union(names)
+        target = None if self._target is None else self._target.name
+        read = [n for n in self._raw_domain.names if n in needed or n == target]
+        of = self._raw_domain.project(read)
+        kind = _smallest([*of.sizes, *(self.domain[n].size for n in names)])
+        for where, first, batch in self._batches([*read, *(c for c in also if c not in read)]):
+            codes = np.empty((len(read), batch.num_rows), kind)
+            for line, attribute in zip(codes, of, strict=True):
+                line[:] = _codes(batch.column(attribute.name), attribute, where, first)
+            for fault in zero_faults(codes.T, of):
+                raise InputError(f"{where}: {_later(fault, first).line()}")
+            out = codes if read == list(names) else codes[[read.index(n) for n in names]]
+            if self._target is not None:
+                out = out[:, codes[read.index(self._target.name)] != self._target.missing_code]
+            if self._codes:
+                for line, n in zip(out, names, strict=True):
+                    line[:] = self._codes[n][line]
+            yield where, first, out, batch
+
+
+def _codes(column: Any, attribute: Attribute, where: str, first: int) -> NDArray[np.integer]:
+    """Return the codes of a column of a batch; `first` is the number of its first row there."""
+    import pyarrow as pa
+
+    if attribute.type in (None, "code") and pa.types.is_integer(column.type) and not column.null_count:
+        codes = column.to_numpy(zero_copy_only=False)
+        if not codes.size or (codes.min() >= 0 and codes.max() < attribute.size):
+            return np.asarray(codes)
+    try:
+        codes, faults = codes_of(_raw(column, attribute), attribute)
+    except InputError as error:
+        raise InputError(f"{where}, rows from {first} {ROWS}: {error}") from None
+    if faults:
+        fault = min(faults, key=lambda fault: int(fault.rows[0]))
+        raise InputError(f"{where}: {_later(fault, first).line()}")
+    return codes
+
+
+def _raw(column: Any, attribute: Attribute) -> RawColumn:
+    return RawColumn.of_arrow(column, attribute.name, lenient=attribute.lenient)
+
+
+def _later(fault: Fault, first: int) -> Fault:
+    return replace(fault, rows=fault.rows + first)
+
+
+def _smallest(sizes: Sequence[int]) -> type[np.integer[Any]]:
+    largest = max(sizes, default=1)
+    return np.uint8 if largest <= 2**8 else np.uint16 if largest <= 2**16 else np.int32
