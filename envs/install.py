@@ -43,7 +43,7 @@ def main() -> int:
     STAMP.write_text(wanted)
     # Compiled for this machine now, the first fit need not wait for it; where that fails, it does.
     print("compiling for this machine, which takes up to a minute", flush=True)
-    subprocess.run([BIN / "python", "-m", "marginalia.cli", "warm", "--quiet"], check=False, stdout=subprocess.DEVNULL)
+    subprocess.run([BIN / "python", "-W", "ignore", ROOT / "envs" / "compile_kernels.py"], check=False)
     return 0
 
 

@@ -44,7 +44,6 @@ CALLS = [
 OTHERS = {  # and why they write nothing of private rows
     "audit": "reads made-up rows",
     "plan": "prints what a sweep will cost, and reads a configuration",
-    "warm": "compiles code",
     "datasets fetch": "downloads public files",
     "datasets describe": "prints an entry of the catalogue",
 }

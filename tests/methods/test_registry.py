@@ -69,14 +69,6 @@ def test_records_say_what_tables_need():
 
 # Where a method is named outside its folder, `papers` apart, whose cards are about methods; "logistic" is a task, too.
 NAMED = {
-    "cli/warm.py": {
-        "adaptive_margin",
-        "aim",
-        "dp_sgd",
-        "objective_perturbation",
-        "reduced_space",
-        "tab_pe",
-    },  # between them they compile all kernels
     "methods/record.py": {"ols"},  # the public learners that are trained on synthetic rows
     "privacy/mechanisms/__init__.py": {"objective_perturbation"},  # a mechanism of that name
     "reporting/figures.py": {"trivial"},  # a line, not a curve

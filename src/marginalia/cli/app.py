@@ -32,7 +32,6 @@ from marginalia.cli.recommend import recommend
 from marginalia.cli.release import release
 from marginalia.cli.removed import add_removed_verbs
 from marginalia.cli.results import crate, report, verify
-from marginalia.cli.warm import warm
 from marginalia.errors import InputError, PrivacyError, one_line
 from marginalia.kernels import pin
 from marginalia.postponed import postpone
@@ -71,7 +70,6 @@ VERBS: tuple[Callable[..., None], ...] = (
     evaluate,
     plan,
     verify,
-    warm,
 )
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
     "datasets": (

@@ -9,7 +9,10 @@ import typer
 from marginalia.errors import InputError
 
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
-REMOVED = {"sign": _SIGNING}
+REMOVED = {
+    "sign": _SIGNING,
+    "warm": "the first fit compiles what it needs; `python envs/install.py` compiles at installation",
+}
 QUALITY_TARGET = (
     "quality --target was removed in 3.0: train a scikit-learn model on the synthetic rows and on real rows, and test "
     "both on other real rows, which docs/quality.md shows"
