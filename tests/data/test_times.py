@@ -113,8 +113,6 @@ def test_an_instant_is_shown_as_the_clocks_of_the_zone_show_it(moment, unit, wri
         ("2500-07-01T00:00Z", "Europe/Berlin", "2500-07-01T02:00"),  # a summer beyond 2037
         ("2016-12-31T23:59:60Z", None, "2016-12-31T23:59"),  # a leap second
         ("1969-12-31 23:59:59.999", None, "1969-12-31T23:59"),
-        ("2024-01-31 12:05 AM", None, "2024-01-31T00:05"),
-        ("Jan 31, 2024 12:05:10 pm", None, "2024-01-31T12:05"),
         ("2024-01-31 10:00:00 UTC", "Europe/Berlin", "2024-01-31T11:00"),
         ("2024-01-31", "Europe/Berlin", "2024-01-31T00:00"),
         (datetime.date(2024, 1, 31), "Europe/Berlin", "2024-01-31T00:00"),
@@ -152,12 +150,17 @@ def test_the_short_way_of_reading_is_no_other_reading(written, unit):
     [
         ("2024-01-31 24:00", "has a time of day that no clock shows"),
         ("2024-01-31 10:61", "has a time of day that no clock shows"),
-        ("2024-01-31 13:00 PM", "has a time of day that no clock shows"),
         ("2024-01-31 10:00+24:00", "has a time of day that no clock shows"),
         ("2024-01-31 10:00 CET", "is not a date"),  # which of three zones?
         ("2024-01-31Z", "is not a date"),
         ("2024-02-30 10:00", "is not a date"),
-        ("03/04/2024 10:00", "may be 3 April or 4 March"),
+        ("2024-01-31 1:00 PM", r'is not a date in ISO form .*: declare `format: "%Y-%m-%d %I:%M %p"`'),
+        ("2024/01/31", 'declare `format: "%Y/%m/%d"`'),
+        ("Jan 31, 2024", 'declare `format: "%b %d, %Y"`'),
+        ("31.01.2024", 'declare `format: "%d.%m.%Y"`'),
+        ("03/04/2024 10:00", 'declare `format: "%d/%m/%Y %H:%M" or "%m/%d/%Y %H:%M"`'),
+        ("31.01.24", "is not a date$"),
+        ("Jann 31, 2024", "is not a date$"),
         ("0001-01-01T00:00+14:00", "is a date outside the years 1 to 9999"),
         (pd.Timestamp(np.datetime64("12000-01-01", "s")), "is a date outside the years 1 to 9999"),
         (pd.Timestamp(np.datetime64("-0044-03-15", "s")), "is a date outside the years 1 to 9999"),

@@ -85,8 +85,8 @@ class Attribute:
         themselves); or for each bin places, with the share of the bin's values below each, evenly between two. None:
         evenly in all bins.
     format : str, optional
-        How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
-        only; they are written year-month-day. Edges and labels are ISO dates either way. So it is with timestamps.
+        How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: in ISO form. Edges and labels are
+        ISO dates either way. So it is with timestamps.
     unit : {"day", "hour", "minute", "second"}, optional
         Of a timestamp: it counts whole units, and what is shorter is dropped.
     zone : str, optional

@@ -40,8 +40,6 @@ MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the labels of an open set must cover,
 OFTEN = 5  # unless its values stand that often in the mean: codes, and no free text
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
-_DATES = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%Y/%m/%d")  # beside ISO
-FORMATS = tuple(f"{date}{time}" for time in ("", " %H:%M", " %H:%M:%S") for date in _DATES)
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)  # seconds
 SERIES = (  # of round numbers in a decade, from the coarsest: one for a hundred, for ten, 1-2-5, and finer ones
     (1.0,),
@@ -181,21 +179,9 @@ def _type_of(
             raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))}; {mend} {ROWS}")
         whole = all(number.is_integer() for number in numbers.values())
         return ("integer" if whole else "number"), marks, numbers, None
-    dates, unclear = _readable(values.day, "may be", column.distinct, rest)
-    if rest and counts[[*dates, *unclear]].sum() >= MOST * total:
-        both = [*dates, *unclear]
-        fitting = [f for f in FORMATS if all(_fits(texts[i], f) for i in both)]
-        if unclear and len(fitting) != 1:
-            row = int(np.argmax(np.isin(column.which, list(unclear))))
-            cell = values.shown(column.distinct[column.which[row]])
-            ways = f"dates that can be read in two ways (row {row}: {cell})"
-            if not fitting:
-                raise _UnclearError(f"{ways} and are written in several; write them year-month-day")
-            choice = " or ".join(f'"{f}"' for f in fitting)
-            raise _UnclearError(f"{ways}; to use it, put it under attributes with type: date and format: {choice}")
-        if len(fitting) == 1:
-            return "date", marks, {i: float(values.day(texts[i], fitting[0])) for i in both}, fitting[0]
-        return "date", marks, dates, None
+    dates, form = _dates(texts, column.distinct, counts, rest)
+    if dates:
+        return "date", marks, dates, form
     return "string", tuple(t for t in marks if t in MARKS), {}, None
 
 
@@ -208,12 +194,35 @@ def _time_facts(cells: Collection[Any], form: str | None) -> dict[str, Any]:
     raise AssertionError
 
 
-def _fits(written: str, form: str) -> bool:
-    try:
-        values.day(written, form)
-    except ValueError:
-        return False
-    return True
+def _dates(
+    texts: Sequence[str], distinct: NDArray[Any], counts: NDArray[np.integer], which: list[int]
+) -> tuple[dict[int, float], str | None]:
+    """Return the days of a column of dates by position, and their format (None: ISO); no days where most are no dates.
+
+    A format is taken where most dates fit it, and no other format fits as many.
+    """
+    fits: dict[int, tuple[str | None, ...]] = {i: values.formats_of(texts[i]) for i in which}
+    iso, _ = _readable(values.day, "", distinct, which)
+    fits |= {i: (None, *fits[i]) for i in iso}
+    total = int(counts[which].sum())
+    if not which or counts[[i for i in which if fits[i]]].sum() < MOST * total:
+        return {}, None
+    rows: Counter[str | None] = Counter()
+    for i, known in fits.items():
+        rows.update(dict.fromkeys(known, int(counts[i])))
+    most = max(rows.values())
+    best = [form for form in rows if rows[form] == most]
+    rivals = [form for form in rows if rows[form] >= MOST * total]
+    form = None if None in best else best[0]
+    if rivals and (form is None or (len(best) == 1 and (most == total or best == rivals))):
+        return {i: float(values.day(distinct[i], form)) for i in which if form in fits[i]}, form
+    if most == total:
+        choice = " or ".join(f'"{one}"' for one in best)
+        raise _UnclearError(
+            "dates that can be read in two ways; to use it, put it under attributes with type: date and format: "
+            f"{choice}"
+        )
+    raise _UnclearError("dates that are written in several ways; write them in one, such as 2024-01-31")
 
 
 def _readable(read: Callable[[Any], float], nearly: str, distinct: NDArray[Any], which: list[int]) -> Any:

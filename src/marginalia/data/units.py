@@ -180,8 +180,8 @@ _MEND_TEXT = "declare the type that the column has"
 def check_spellings(keys: Collection[str], unit: Unit) -> None:
     """Raise where two keys of a column without a declared type are one number or one time.
 
-    Whether they are one unit cannot be seen: 7 and 7.0 are two texts and one number. Dates such as 3/4/2020 are held
-    against the others with the day first, and with the month first.
+    Whether they are one unit cannot be seen: 7 and 7.0 are two texts and one number. A date that is not in ISO form is
+    an error by itself: two texts that are one date would be two units, and one person would count twice.
 
     >>> check_spellings(["7", "8.0"], Unit("id"))
     >>> check_spellings(["7", "8", "7.0"], Unit("id"))
@@ -191,31 +191,33 @@ def check_spellings(keys: Collection[str], unit: Unit) -> None:
     if unit.type is not None:
         return
     known = keys if isinstance(keys, dict | set) else set(keys)
-    met: tuple[dict[str, str], dict[str, str]] = {}, {}  # the first key of each number or time: day first, month first
+    met: dict[str, str] = {}  # the first key of each number or time
     for key in keys:
         if values.WHOLE.fullmatch(key):
             continue  # the only such text of its number; what another one is, is looked up
-        for first, reading in zip(met, _readings(key), strict=False):
-            same = [reading, *([reading.replace("-", "")] if _DAY.fullmatch(reading) else [])]  # 2020-01-31, 20200131
-            for other in (*(text for text in same if text in known), first.setdefault(reading, key)):
-                if other != key:
-                    raise _ambiguous(unit, other, key)
+        if (reading := _reading(key, unit)) is None:
+            continue
+        same = [reading, *([reading.replace("-", "")] if _DAY.fullmatch(reading) else [])]  # 2020-01-31, 20200131
+        for other in (*(text for text in same if text in known), met.setdefault(reading, key)):
+            if other != key:
+                raise _ambiguous(unit, other, key)
 
 
-def _readings(key: str) -> tuple[str, ...]:
-    """Return the number or time that a text is, as its plainest text, with the day and with the month first."""
+def _reading(key: str, unit: Unit) -> str | None:
+    """Return the number or time that a text is, as its plainest text; None for any other text."""
     if values.exact(key) is not None:
-        return (values.exact_text(key),) * 2
+        return values.exact_text(key)
     if not _MAY_BE_TIME.match(key):
-        return ()
+        return None
     try:
-        return (values.time_text(key),) * 2
+        return values.time_text(key)
     except ValueError:
-        pass
-    try:
-        return tuple(map(values.time_text, values.days_with_slashes(key)))
-    except ValueError:
-        return ()
+        if not any(map(values.formats_of, (key, key.partition(" ")[0]))):
+            return None
+    raise InputError(
+        f"unit `{unit.column}`: {values.shown(key)} looks like a date that is not in ISO form; write dates as "
+        "2024-01-31, or declare `unit_type: string` in the domain if each text is a unit"
+    )
 
 
 def _ambiguous(unit: Unit, one: str, other: str) -> InputError:

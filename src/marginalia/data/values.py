@@ -22,29 +22,21 @@ SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second":
 MOST_DECIMALS = 6
 WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 EPOCH = datetime.date(1970, 1, 1).toordinal()
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
 _TIME = re.compile(
-    r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?: ?([AaPp])[Mm])?"
+    r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?"
     r"(?: ?(Z|UTC|GMT|([+-])(\d{2})(?::?(\d{2})(?::(\d{2}))?)?))?$"
 )
-_YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
-_YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})$")
-_AMBIGUOUS = re.compile(r"(\d{1,2})([-/])(\d{1,2})\2(\d{4})(?!\d)")
-_DAY_NAME = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})$")
-_NAME_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})$")
+# Ways to write a date besides ISO, by their shape: a format is proposed, and never guessed.
+_FORMATS = {
+    "0.0.0": ("%d.%m.%Y", "%Y.%m.%d"),
+    "0/0/0": ("%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"),
+    "0-0-0": ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d"),
+    "0 A 0": ("%d %b %Y", "%d %B %Y"),
+    "0-A-0": ("%d-%b-%Y", "%d-%B-%Y"),
+    "A 0, 0": ("%b %d, %Y", "%B %d, %Y"),
+    "A 0 0": ("%b %d %Y", "%B %d %Y"),
+}
+_CLOCK = re.compile(r" \d{1,2}:\d{2}(:\d{2})?(?:( ?)[AaPp][Mm])?$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # a whole number as `exact_text` writes it
 _LONG = 400  # digits of a decimal that is shown with its exponent
@@ -204,11 +196,11 @@ def steps_from(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
 def day(value: Any, format: str | None = None, *, zone: str | None = None, iso_first: bool = False) -> int:
     """Return the day of a raw value, counted from 1970-01-01; see `moment`.
 
-    >>> day("1970-01-03"), day("Jan 3, 1970"), day("13/01/1970"), day("03/01/1970", "%d/%m/%Y")
-    (2, 2, 12, 2)
-    >>> day("03/04/1970")
+    >>> day("1970-01-03"), day("03/01/1970", "%d/%m/%Y")
+    (2, 2)
+    >>> day("31.01.1970")
     Traceback (most recent call last):
-    ValueError: may be 3 April or 4 March: say by `format` which, or write dates as year-month-day
+    ValueError: is not a date in ISO form (2024-01-31): declare `format: "%d.%m.%Y"`
     """
     return moment(value, "day", format, zone=zone, iso_first=iso_first)
 
@@ -218,9 +210,8 @@ def moment(
 ) -> int:
     """Return the time of a raw value in whole units since 1970-01-01T00:00; ValueError says why it has none.
 
-    Dates and date-times are read as ISO 8601, year first, with the month's English name, day.month.year with points,
-    and day/month/year or month/day/year with slashes or hyphens where only one of the two is a date. A date alone is
-    its midnight. With a `format` text is read by `strptime`, and in no other way (but as ISO, with `iso_first`).
+    Dates and date-times are read as ISO 8601. A date alone is its midnight. With a `format` text is read by `strptime`,
+    and in no other way (except as ISO, with `iso_first`).
 
     An instant (an aware datetime, or a text with an offset) is shown on the clocks of `zone`, by default UTC. What has
     no offset is taken as it stands: the clock time of wherever it was written down.
@@ -267,7 +258,7 @@ def time_text(value: Any, format: str | None = None, *, zone: str | None = None)
 
     Midnight is written as its day.
 
-    >>> time_text("Jan 3, 1970"), time_text("1970-01-03T01:00+01:00"), time_text("1970-01-03 10:30:00.50")
+    >>> time_text("1970-01-03"), time_text("1970-01-03T01:00+01:00"), time_text("1970-01-03 10:30:00.50")
     ('1970-01-03', '1970-01-03', '1970-01-03 10:30:00.500000')
     """
     written = _MORE_DIGITS.sub(r"\1", value) if isinstance(value, str) else value
@@ -297,7 +288,7 @@ def is_instant(value: Any) -> bool:
     if type(value) is not str and isinstance(value := cell(value), datetime.date):
         return getattr(value, "tzinfo", None) is not None
     found = _TIME.search(text(value))
-    return found is not None and found[6] is not None
+    return found is not None and found[5] is not None
 
 
 @cache
@@ -362,16 +353,14 @@ def _date_time(written: str, unit: Unit) -> datetime.datetime:
         except ValueError:
             pass
     found = _TIME.search(written)
-    date = _date(written[: found.start()] if found else written)
-    if found is None or (unit == "day" and not found[6]):
+    date = _date(written[: found.start()] if found else written, written)
+    if found is None or (unit == "day" and not found[5]):
         return datetime.datetime.combine(date, datetime.time())
     hour, minute, second = (int(found[i] or 0) for i in (1, 2, 3))
-    if found[5]:
-        hour = hour % 12 + 12 * (found[5] in "Pp") if 1 <= hour <= 12 else 24
     offset = None
-    if found[6]:
-        offset = datetime.timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0), seconds=int(found[10] or 0))
-        offset = -offset if found[7] == "-" else offset
+    if found[5]:
+        offset = datetime.timedelta(hours=int(found[7] or 0), minutes=int(found[8] or 0), seconds=int(found[9] or 0))
+        offset = -offset if found[6] == "-" else offset
     try:
         zone = None if offset is None else datetime.timezone(offset)
         time = datetime.time(hour, minute, min(second, 59) if second <= 60 else second, _micro(found[4]), zone)
@@ -385,16 +374,41 @@ def _micro(digits: str | None) -> int:
     return 0 if not digits or not int(digits) else max(1, int(digits[:6].ljust(6, "0")))
 
 
-def _date(written: str) -> datetime.date:
+def _date(date: str, written: str) -> datetime.date:
+    """Return the date in an ISO text; the error names the formats that the text, with its time of day, fits."""
     try:
-        return datetime.date.fromisoformat(written)
+        return datetime.date.fromisoformat(date)
     except ValueError:
-        if _BEYOND.match(written):
+        if _BEYOND.match(date):
             raise ValueError("is a date outside the years 1 to 9999") from None
+        some = " or ".join(f'"{format}"' for format in formats_of(written))
+        more = f" in ISO form (2024-01-31): declare `format: {some}`" if some else ""
+        raise ValueError(f"is not a date{more}") from None
+
+
+def formats_of(written: str) -> tuple[str, ...]:
+    """Return the common formats of `strptime` in which a text is a date, with or without a time of day.
+
+    >>> formats_of("31.01.2024"), formats_of("Jan 3, 2024 5:30 PM"), formats_of("2024-01-31")
+    (('%d.%m.%Y',), ('%b %d, %Y %I:%M %p',), ('%Y-%m-%d',))
+    >>> formats_of("03/04/2024"), formats_of("3")
+    (('%d/%m/%Y', '%m/%d/%Y'), ())
+    """
+    clock = ""
+    if found := _CLOCK.search(written):
+        hour, seconds = "%H" if found[2] is None else "%I", ":%S" if found[1] else ""
+        clock = f" {hour}:%M{seconds}" + ("" if found[2] is None else f"{found[2]}%p")
+    date = written[: found.start()] if found else written
+    shape = re.sub(r"[0-9]+", "0", re.sub("[A-Za-z]+", "A", date))
+    return tuple(date + clock for date in _FORMATS.get(shape, ()) if _fits(written, date + clock))
+
+
+def _fits(written: str, format: str) -> bool:
     try:
-        return datetime.date(*_year_month_day(written))
-    except ValueError as error:
-        raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
+        datetime.datetime.strptime(written, format)
+    except ValueError:
+        return False
+    return True
 
 
 def is_time_format(format: str, unit: Unit, moments: Iterable[int]) -> bool:
@@ -441,41 +455,3 @@ def shown(value: Any, length: int = 40) -> str:
     """
     written = text(value) or str(value)  # of NaN
     return repr(written if len(written) <= length else written[:length] + "...")
-
-
-def days_with_slashes(written: str) -> tuple[str, ...]:
-    """Return a text that begins with an ambiguous date with the year first: day/month/year, then month/day/year.
-
-    Nothing of any other text.
-
-    >>> days_with_slashes("3/4/1970"), days_with_slashes("03/13/1970 10:30"), days_with_slashes("1970-04-03")
-    (('1970-04-03', '1970-03-04'), (), ())
-    """
-    found = _AMBIGUOUS.match(written)
-    if found is None or not (1 <= int(found[1]) <= 12 and 1 <= int(found[3]) <= 12):
-        return ()
-    first, second, rest = int(found[1]), int(found[3]), written[found.end() :]
-    return tuple(f"{found[4]}-{month:02}-{day:02}{rest}" for day, month in ((first, second), (second, first)))
-
-
-def _year_month_day(written: str) -> tuple[int, int, int]:
-    if found := _YEAR_FIRST.match(written):
-        return int(found[1]), int(found[3]), int(found[4])
-    if found := _DAY_NAME.match(written):
-        return int(found[3]), _month(found[2]), int(found[1])
-    if found := _NAME_DAY.match(written):
-        return int(found[3]), _month(found[1]), int(found[2])
-    if found := _YEAR_LAST.match(written):
-        first, second, year = int(found[1]), int(found[3]), int(found[4])
-        if found[2] == "." or first > 12:  # with points the day stands first everywhere
-            return year, second, first
-        if second > 12 or first == second:
-            return year, first, second
-        one, other = (f"{d} {_MONTHS[m - 1].title()}" for d, m in ((first, second), (second, first)) if m)
-        raise ValueError(f"may be {one} or {other}: say by `format` which, or write dates as year-month-day")
-    raise ValueError
-
-
-def _month(name: str) -> int:
-    matches = [i for i, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
-    return matches[0] if len(matches) == 1 else 0
