@@ -13,6 +13,7 @@ from tiers import others_slow
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import csv as csv_source
 from marginalia.data.sources import kernel, stream
+from marginalia.data.sources.complete import complete
 from marginalia.data.sources.csv import open_csv
 from marginalia.data.sources.kernel import Tally, covering, sums
 from marginalia.data.sources.parquet import open_parquet
@@ -175,6 +176,33 @@ def test_rows_come_from_any_arrow_reader_and_errors_name_the_place_and_row():
     parts["second"] = [1, 2]
     with pytest.raises(InputError, match=r"^second: column 'a', row 1: '2' is outside the codes"):
         rows.in_memory()
+
+
+@pytest.mark.parametrize("missing", [None, "a"])
+def test_groups_of_rows_are_counted_as_the_rows_are(table, missing):
+    """As a database groups them, which never sends a row."""
+    if missing:
+        target = Attribute("a", 2, type="string", labels=("x",), missing=())
+        domain = Domain([target, *table.domain.project(["b", "c", "d"])])
+        table = Table(table.codes, domain)
+    frame = table.to_frame()
+
+    def group(names):
+        groups = frame.groupby(list(names)).size() if names else pd.Series({0: len(frame)})
+        index = groups.index.to_frame()
+        for rows in (slice(0, 7), slice(7, None)):
+            yield {n: index[n].to_numpy()[rows] for n in names}, groups.to_numpy()[rows]
+
+    rows = Stream(lambda columns: pytest.fail("a row was read"), table.domain, columns=table.names, group=group)
+    if missing:
+        table, rows = complete(table, "a"), complete(rows, "a")
+    small = Domain.from_sizes({n: (a.size + 1) // 2 for n, a in zip(table.names, table.domain, strict=True)})
+    codes = {a.name: np.arange(a.size) // 2 for a in table.domain}
+    for ours, theirs in ((table, rows), (table.recoded(codes, small), rows.recoded(codes, small))):
+        theirs.expect(itertools.combinations(SIZES, 2))
+        assert ours.n_rows == theirs.n_rows
+        for q in ORDERS:
+            np.testing.assert_array_equal(theirs.counts(q), ours.counts(q))
 
 
 def test_original_values_are_coded_as_a_table_codes_them(tmp_path):

@@ -25,6 +25,7 @@ from marginalia.subsets import subsets
 
 Key = tuple[int, ...]  # attribute positions, ascending
 Read = Callable[[Sequence[str]], Iterator[tuple[str, Any]]]
+Group = Callable[[Sequence[str]], Iterator[tuple[Mapping[str, NDArray[np.integer]], Counts]]]
 
 BATCH = 2**17  # rows
 CACHE_BYTES = 2**28  # of count tables, held in memory
@@ -53,6 +54,9 @@ class Stream(CountSource):
         Returns the number of rows; default: a pass counts them.
     ordered : bool, default True
         Whether each pass has the rows in the same order; if not, `in_memory` sorts them by their codes.
+    group : callable, optional
+        Counts where the rows lie: ``group(names)`` yields the codes of groups of equal rows, by attribute, and the
+        number of rows of each group. Then no marginal reads rows.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class Stream(CountSource):
         name: str = "rows",
         n_rows: Callable[[], int] | None = None,
         ordered: bool = True,
+        group: Group | None = None,
     ) -> None:
         check_header(list(columns), name)
         if domain.unit is not None:
@@ -98,7 +103,7 @@ class Stream(CountSource):
                 "drop it from the file"
             )
         self.columns, self.name, self.ordered = tuple(columns), name, ordered
-        self._read, self._n_rows = read, n_rows
+        self._read, self._n_rows, self._group = read, n_rows, group
         self._raw_domain = domain.project(kept)  # as `Table.from_frame` orders it
         for attribute in self._raw_domain:
             check_not_ambiguous(attribute, name)
@@ -113,7 +118,6 @@ class Stream(CountSource):
         self._cache: dict[Key, Counts] = {}  # the table requested last is the last one
         self._dropped: set[Key] = set()
         self._expected: dict[Key, None] = {}
-        vars(self).pop("n_rows", None)
 
     def __repr__(self) -> str:
         return f"Stream({self.name!r}, {self.domain!r})"
@@ -140,6 +144,7 @@ class Stream(CountSource):
         """Return the rows in which `target` is not missing, of `domain`, where it has no code of a missing value."""
         stream = copy(self)
         stream._target = self._raw_domain[target]
+        vars(stream).pop("n_rows", None)
         stream._start(domain)
         return stream
 
@@ -264,6 +269,9 @@ class Stream(CountSource):
         at = {n: i for i, n in enumerate(names)}
         wanted, sizes = [tuple(at[n] for n in q) for q in marginals], [self.domain[n].size for n in names]
         tables = covering(wanted, sizes)
+        if self._group is not None:
+            grouped = [self._grouped([names[a] for a in q], self._group) for q in tables]
+            return sums(wanted, tables, grouped.__getitem__, sizes)
         tally = Tally(tables, sizes)
         # The number of rows if it is known: to count those of a CSV file takes a pass.
         with bar(f"pass {self.passes + 1}", vars(self).get("n_rows")) as advance:
@@ -271,6 +279,18 @@ class Stream(CountSource):
                 tally.add(codes)
                 advance(codes.shape[1])
         return sums(wanted, tables, tally.counts_of, sizes)
+
+    def _grouped(self, names: Sequence[str], group: Group) -> Counts:
+        """Return a marginal, flat, from groups of equal rows."""
+        target = [] if self._target is None else [self._target.name]
+        sizes = [self.domain[n].size for n in names]
+        flat = np.zeros(math.prod(sizes), np.int64)
+        for codes, counts in group(list(dict.fromkeys([*names, *target]))):
+            kept = slice(None) if self._target is None else codes[self._target.name] != self._target.missing_code
+            each = [self._codes[n][codes[n][kept]] if self._codes else codes[n][kept] for n in names]
+            cells = np.ravel_multi_index(each, sizes) if names else np.zeros(len(counts[kept]), np.intp)
+            np.add.at(flat, cells, counts[kept])
+        return flat
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield the file or table of a batch, the number of its first row there, and the batch with these columns."""
