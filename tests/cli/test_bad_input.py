@@ -115,9 +115,9 @@ ARGUMENTS = {
     "no such domain": (replaced(FIT, domain="none.json"), "none.json: No such file"),
     "data is a folder": (replaced(FIT, data="folder"), "folder: this folder holds neither CSV nor Parquet files"),
     "domain is a folder": (replaced(FIT, domain="folder"), "folder: Is a directory"),
-    "model is a folder": (["evaluate", "--model", "folder", *FIT[3:7]], "folder: Is a directory"),
+    "model is a folder": (["predict", "--model", "folder", *FIT[3:5]], "folder: Is a directory"),
     "certificate is an empty folder": (["certify", "folder"], "folder holds no result rows"),
-    "model is a table": (["evaluate", "--model", "t.csv", *FIT[3:7]], "t.csv: not valid JSON"),
+    "model is a table": (["predict", "--model", "t.csv", *FIT[3:5]], "t.csv: not valid JSON"),
     "an error with --json": ([*replaced(FIT, epsilon="0"), "--json"], "epsilon is 0.0"),
     "a line feed in a name": (replaced(FIT, target="a\nb"), "unknown target 'a b'"),
     "a configuration by itself": (["plan", "nope.yaml"], "(nope.yaml); a configuration goes with --configfile"),
@@ -232,7 +232,7 @@ def test_model_files(call, folder, each):
         content = json.loads(Path("m.json").read_text())
         change(content)
         Path("x.json").write_text(json.dumps(content))
-        refused(call, ["evaluate", "--model", "x.json", *FIT[3:7]], said)
+        refused(call, ["predict", "--model", "x.json", *FIT[3:5]], said)
 
     each(check, ((name, *case) for name, case in MODELS.items()))
 
@@ -250,7 +250,7 @@ TEXTS = {
 def test_model_text(call, folder, each):
     def check(_, text, said):
         Path("x.json").write_bytes(text)
-        refused(call, ["evaluate", "--model", "x.json", *FIT[3:7]], said)
+        refused(call, ["predict", "--model", "x.json", *FIT[3:5]], said)
 
     each(check, ((name, *case) for name, case in TEXTS.items()))
 
@@ -258,7 +258,7 @@ def test_model_text(call, folder, each):
 def test_truncated_models_and_synthesizers(call, folder):
     model = Path("m.json").read_bytes()
     Path("x.json").write_bytes(model[: len(model) // 2])
-    refused(call, ["evaluate", "--model", "x.json", *FIT[3:7]], "not valid JSON")
+    refused(call, ["predict", "--model", "x.json", *FIT[3:5]], "not valid JSON")
     refused(call, ["certify", "x.json"], "not valid JSON")
     domain = Domain.from_sizes({"a": 3, "y": 2})
     Independent(random_state=0).fit(Table([[0, 1], [2, 0]], domain)).save("s.npz")

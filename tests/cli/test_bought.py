@@ -75,31 +75,28 @@ def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
     assert abs(pd.to_numeric(made["age"]).mean() - 54) < 4
     labels = proven("s.csv.certificate.json")
     assert {"age: bounds", "age: parts", "ward: labels", "pay: cells", "seen: bounds"} <= set(labels)
-    words = ("--domain", "d.yaml", "--target", "ill", "--out", "q.html", "--json")  # on bins of the real rows
+    words = ("--domain", "d.yaml", "--out", "q.html", "--json")  # on bins of the real rows
     code, out, err = call("quality", "t.csv", "s.csv", *words)
     assert (code, err) == (0, "")
     assert json.loads(out)["k_marginal_score"] > 700
     assert labels.index("ward: labels") < labels.index("ill")
-    code, out, err = call("evaluate", "--synthetic", "s.csv", *USED, "--json")
-    assert (code, err) == (0, "")
-    assert 0 < json.loads(out)["marginal_error"] < 0.3
     assert "a village of one" not in Path("s.csv").read_text() + Path("s.csv.certificate.json").read_text()
 
 
 @pytest.mark.parametrize(
-    ("method", "target", "better"),
+    ("method", "target", "accuracy"),
     others_slow(
         [
-            (["ssp"], "ill", {"accuracy": 0.8}),
-            (["ssp"], "level", {"accuracy": 0.5}),
-            (["dd_ssp", "--source", "independent"], "cost", {}),
-            (["dd_ssp", "--source", "mst"], "ill", {"accuracy": 0.8}),
-            (["ada_ssp", "--preprocessing-share", "0.3"], "cost", {}),
-            (["dp_sgd", "--n-public", "3000"], "ill", {"accuracy": 0.7}),
+            (["ssp"], "ill", 0.8),
+            (["ssp"], "level", 0.5),
+            (["dd_ssp", "--source", "independent"], "cost", None),
+            (["dd_ssp", "--source", "mst"], "ill", 0.8),
+            (["ada_ssp", "--preprocessing-share", "0.3"], "cost", None),
+            (["dp_sgd", "--n-public", "3000"], "ill", 0.7),
         ]
     ),
 )
-def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, better):
+def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, accuracy):
     words = ("--target", target, "--epsilon", 1, "--seed", 0, "--out", "m.json")
     code, out, err = call("fit", "--method", *method, *USED, *words)
     assert code == 0, err
@@ -107,12 +104,11 @@ def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, 
     assert "age: bounds" in proven("m.json")
     model = json.loads(Path("m.json").read_text())
     assert model["domain"]["source"] == "released"
-    code, out, err = call("evaluate", "--model", "m.json", "--data", "t.csv", "--json")
-    assert code == 0, err
-    assert all(json.loads(out)[metric] > least for metric, least in better.items())
     code, out, err = call("predict", "--model", "m.json", "--data", "t.csv")  # the odd rows of age, too
     assert code == 0, err
-    assert len(pd.read_csv(StringIO(out))) == len(folder)
+    found = pd.read_csv(StringIO(out))
+    assert len(found) == len(folder)
+    assert accuracy is None or (found[target] == folder[target]).mean() > accuracy
 
 
 @pytest.mark.slow

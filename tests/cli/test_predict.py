@@ -1,4 +1,4 @@
-"""`marginalia predict`, and `evaluate` on raw files: units, files, refusals."""
+"""`marginalia predict` on raw files: units, files, refusals."""
 
 import json
 from io import StringIO
@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 
 from marginalia.data.domain import Domain
-from marginalia.methods.models import save_model
-from marginalia.methods.ols import OLSRegressor
 
 DOMAIN = Domain.from_dict(
     {
@@ -79,49 +77,6 @@ def test_dates_and_json(folder, call):
     assert (code, found["target"], found["rows"]) == (0, "left", 3000)
     assert found["predictions"][0]["left"].startswith("202")
     assert call("predict", "--model", "left.json", "--data", "t.csv")[1].splitlines()[1].startswith("202")
-
-
-@pytest.mark.slow
-def test_evaluate_reads_raw_files_by_the_model(folder, call):
-    code, out, _ = call("evaluate", "--model", "ill.json", "--data", "t.csv", "--json")
-    assert (code, json.loads(out)["accuracy"] > 0.8) == (0, True)
-    assert call("evaluate", "--model", "ill.json", "--data", "t.csv", "--domain", "d.json", "--json")[1] == out
-    code, out, _ = call("evaluate", "--model", "pay.json", "--data", "t.csv")
-    assert (code, out.startswith("mse: 0.")) == (0, True)
-    assert (
-        call(
-            "synthesize",
-            "--method",
-            "independent",
-            "--data",
-            "t.csv",
-            "--domain",
-            "d.json",
-            "--epsilon",
-            1,
-            "--seed",
-            0,
-            "--out",
-            "s.csv",
-        )[0]
-        == 0
-    )
-    assert call("evaluate", "--synthetic", "s.csv", "--data", "t.csv", "--domain", "d.json")[0] == 0
-    code, _, err = call("evaluate", "--synthetic", "s.csv", "--data", "t.csv")
-    assert (code, err.count("\n"), "--domain" in err) == (2, 1, True)
-
-
-def test_evaluate_of_a_model_of_a_frame_is_in_the_same_scale(folder, call):
-    frame = pd.read_csv("t.csv", dtype=str)
-    from marginalia.data.table import Table
-
-    for name, model in (
-        ("frame.json", OLSRegressor().fit(frame, "pay", domain=DOMAIN)),
-        ("table.json", OLSRegressor().fit(Table.from_frame(frame, DOMAIN), "pay")),
-    ):
-        save_model(model, name)
-    said = [call("evaluate", "--model", name, "--data", "t.csv")[1] for name in ("frame.json", "table.json")]
-    assert said[0] == said[1]
 
 
 @pytest.mark.slow

@@ -33,7 +33,6 @@ CALLS = [
     ("infer", "s.npz", "--marginal", "sex", "--figure", "pictures/f.png"),
     ("predict", "--model", "models/m.json", "--data", "t.csv", "--out", "p.csv"),
     ("predict", "--model", "models/m.json", "--data", "t.csv", "--out", "p.parquet"),
-    ("evaluate", "--model", "models/m.json", "--data", "t.csv"),
     ("quality", "t.csv", "s.csv", "--domain", "d.yaml", "--out", "q.html"),
     ("recommend", "t.csv", "--domain", "d.yaml", "--target", "ill", "--epsilon", 1),
     ("certify", "s.csv"),

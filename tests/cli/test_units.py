@@ -86,5 +86,3 @@ def test_what_comes_after_a_fit_needs_no_column_of_units(run, monkeypatch: pytes
     pd.read_csv("stays.csv").drop(columns=["patient", "ill"]).to_csv("new.csv", index=False)
     assert len(run("predict --model m.json --data new.csv").stdout.splitlines()) == 601
     assert len(run("predict --model m.json --data stays.csv").stdout.splitlines()) == 601
-    for data in ("stays.csv --domain units.json", "stays.csv"):
-        run(f"evaluate --model m.json --data {data}")

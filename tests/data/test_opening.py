@@ -138,15 +138,6 @@ def test_rows_that_no_fit_counts_are_said_to_be_read(folder, call):
     assert f"data: {PARTS}, rows read as they are, none counted" in out
 
 
-@pytest.mark.slow
-def test_evaluate_takes_the_rows_of_a_database(folder, call):
-    call(*FIT, "--data", STAYS, "--out", "m.json")
-    found = [call("evaluate", "--model", "m.json", "--data", data, "--json")[1] for data in ("t.csv", STAYS)]
-    one, two = (json.loads(out) for out in found)
-    assert one.keys() == two.keys()
-    assert one == pytest.approx(two, rel=1e-12)  # rows in another order
-
-
 def test_a_file_of_the_pattern_is_not_overwritten(folder, call):
     code, _, err = call(*SYNTHESIZE, "--data", PARTS, "--out", "year=1/part-0.parquet")
     assert code == 2

@@ -223,7 +223,6 @@ def test_a_password_in_a_url_is_refused_and_never_repeated(url, tmp_path, monkey
         ["fit", "--method", "ssp", "--data", url, "--target", "age", *rest],
         ["synthesize", "--method", "mst", "--data", url, "--out", "s.csv", *rest],
         ["datasets", "check", url, "--domain", "d.json"],
-        ["evaluate", "--data", url, "--synthetic", "s.csv", "--domain", "d.json"],
         ["quality", url, "s.csv", "--domain", "d.json"],
         ["domain", "init", url, "--out", "n.yaml"],
         ["predict", "--model", "d.json", "--data", url],

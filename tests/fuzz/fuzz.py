@@ -149,8 +149,8 @@ def domain_yaml(valid: Valid, rng: random.Random) -> list[str]:
 def model(valid: Valid, rng: random.Random) -> list[str]:
     """Damage a model file."""
     Path("x.json").write_bytes(mutations.json_text(valid.model, rng))
-    evaluate = ["evaluate", "--model", "x.json", "--data", "t.csv", "--domain", "d.json"]
-    return ["certify", "x.json"] if rng.random() < 0.3 else evaluate
+    predict = ["predict", "--model", "x.json", "--data", "t.csv"]
+    return ["certify", "x.json"] if rng.random() < 0.3 else predict
 
 
 def certificate(valid: Valid, rng: random.Random) -> list[str]:
@@ -176,8 +176,8 @@ def words(valid: Valid, rng: random.Random) -> list[str]:
     good = [
         [*FIT, "--out", "out.json"], SYNTHESIZE, ["datasets", "describe", "adult"], ["datasets", "fetch", "diabetes"],
         ["datasets", "check", "t.csv", "--domain", "d.json"], ["certify", "s.csv.certificate.json"],
-        ["evaluate", "--synthetic", "s.csv", "--data", "t.csv", "--domain", "d.json"], ["methods", "list"],
-        ["evaluate", "--model", "m.json", "--data", "t.csv", "--domain", "d.json"],
+        ["quality", "t.csv", "s.csv", "--domain", "d.json"], ["methods", "list"],
+        ["predict", "--model", "m.json", "--data", "t.csv"],
         ["plan", "--configfile", "c.yaml", "--cores", "2"], ["audit", "m.py:Mine"], ["verify", "nowhere"],
     ]  # fmt: skip
     while _asks_for_hours(line := mutations.arguments(rng.choice(good), rng)):
@@ -203,7 +203,7 @@ KINDS: dict[str, tuple[Callable[[Valid, random.Random], list[str]], int]] = {
 
 def _on_table(name: str, rng: random.Random) -> list[str]:
     fit, made = ([name if word == "t.csv" else word for word in good] for good in (FIT, SYNTHESIZE))
-    compare = ["evaluate", "--synthetic", name, "--data", "t.csv", "--domain", "d.json"]
+    compare = ["quality", "t.csv", name, "--domain", "d.json"]
     draft = ["domain", "init", name, "--out", "out.yaml"]
     return rng.choice((fit, made, compare, draft, ["datasets", "check", name, "--domain", "d.json"]))
 

@@ -26,7 +26,7 @@ from marginalia.cli.audit import audit
 from marginalia.cli.certify import certify
 from marginalia.cli.infer import infer
 from marginalia.cli.plan import plan
-from marginalia.cli.predict import evaluate, predict
+from marginalia.cli.predict import predict
 from marginalia.cli.quality import quality
 from marginalia.cli.recommend import recommend
 from marginalia.cli.release import release
@@ -67,7 +67,6 @@ VERBS: tuple[Callable[..., None], ...] = (
     recommend,
     release,
     report,
-    evaluate,
     plan,
     verify,
 )

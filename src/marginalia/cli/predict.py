@@ -1,4 +1,4 @@
-"""The verbs that use what was fitted: predictions from raw rows, and how good a model or a synthetic table is."""
+"""The verb that predicts from raw rows by a fitted model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Data, Json, check_out, read_domain, read_real_rows, read_table, show
+from marginalia.cli.shared import Json, check_out, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,38 +92,3 @@ def _round(numbers: NDArray[Any], size: ArrayLike) -> NDArray[Any]:
     digits = 5 - np.floor(np.log10(np.clip(size, 1e-290, 1e290)))
     small, large = 10.0 ** np.maximum(digits, 0), 10.0 ** np.maximum(-digits, 0)  # both exact, as 10 ** -5 is not
     return np.asarray(np.round(numbers * small / large) / small * large)
-
-
-def evaluate(
-    data: Data,
-    domain: Annotated[Path | None, typer.Option("--domain", help="Domain JSON or YAML; default: the model's.")] = None,
-    model: Annotated[Path | None, typer.Option("--model", help="Model written by `fit --out`.")] = None,
-    synthetic: Annotated[Path | None, typer.Option("--synthetic", help="Synthetic table to compare.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Measure a model on labelled rows (MSE, or AUC, accuracy, risk), or a synthetic table (marginal error).
-
-    These numbers are computed from the rows without noise: they are for you, not for release.
-
-    Example: marginalia evaluate --model model.json --data test.csv
-    """
-    from marginalia.sweep import metrics
-
-    if (model is None) == (synthetic is None):
-        raise InputError("give either --model or --synthetic")
-    if model is not None:
-        from marginalia.methods.models import load_model
-
-        fitted = load_model(model)
-        encoder = fitted.encoder_
-        assert encoder is not None  # a saved model was fitted on a table
-        table = read_table(data, encoder.domain if domain is None else read_domain(domain))
-        values = metrics.scores(fitted, table, target=encoder.target, task=fitted.task, one_hot=encoder.one_hot)
-    else:
-        assert synthetic is not None
-        if domain is None:
-            raise InputError("a synthetic table has no domain of its own: give --domain")
-        table = read_real_rows(data, domain)
-        made = read_table(str(synthetic), table.domain).project(table.names)
-        values = {"marginal_error": metrics.marginal_error(made, table)}
-    show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])

@@ -10,6 +10,9 @@ from marginalia.errors import InputError
 
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
 REMOVED = {
+    "evaluate": (
+        "use `marginalia predict` and sklearn.metrics for a model, and `marginalia quality` for a synthetic table"
+    ),
     "sign": _SIGNING,
     "warm": "the first fit compiles what it needs; `python envs/install.py` compiles at installation",
 }

@@ -123,27 +123,11 @@ def read_rows(
     return _with_rows(open_rows(data, schema, share=share, where=str(domain), notes=notes), data)
 
 
-def read_real_rows(data: str, domain: Path) -> Table:
-    """Read rows that others are measured against: all rows, whatever their units.
-
-    What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
-    bought would flatter coarse ones.
-    """
-    from marginalia.data.domain import Schema
-    from marginalia.data.sources.opening import open_rows
-    from marginalia.data.table import RawTable
-    from marginalia.sweep.metrics import reference_domain
-
-    schema = Schema.read(domain)
-    _warn_of_inferred(domain, schema.stand_in())
-    rows = _with_rows(open_rows(data, schema.project(schema.names), where=str(domain)), data)
-    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
-
-
 def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
     """Read two tables that are compared: the same number of random rows of large ones, as codes and as raw cells.
 
-    What a fit would have to buy is read off the real rows, as in `read_real_rows`.
+    Labels and edges that a fit would learn privately are read off the real rows: the comparison is private anyway, and
+    privately learned bins would favour coarse ones.
     """
     from marginalia.data.domain import Schema
     from marginalia.data.table import RawTable
@@ -175,13 +159,6 @@ def units_line(data: str, domain: Path) -> str:
         domain_of_rows = schema.project(schema.names).stand_in()
         return kept_line(unit, sizes_of_units(stream(data, domain_of_rows), unit))
     return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
-
-
-def read_table(data: str, domain: Domain) -> Table:
-    """Read a table that has rows into memory: all of them, whatever their units."""
-    from marginalia.data.sources.opening import open_source
-
-    return _with_rows(open_source(data, domain.project(domain.names)), data).in_memory()
 
 
 def _with_rows(rows: _R, data: str) -> _R:

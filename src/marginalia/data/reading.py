@@ -329,7 +329,7 @@ def check_is_no_url(path: str | os.PathLike[str]) -> None:
         if "://" not in text:
             raise InputError("the URL of a database has two slashes after its colon at least, as in duckdb:///FILE")
         raise InputError(
-            "a file is needed here, not the URL of a database; fit, synthesize, evaluate and datasets check take one"
+            "a file is needed here, not the URL of a database; fit, synthesize and datasets check take one"
         )
 
 
