@@ -32,20 +32,21 @@ def test_version_and_help(call):
         code, out, _ = call(verb, "--help")
         assert code == 0
         assert "Example: marginalia" in " ".join(out.split())
-    for verb in ("list", "fetch", "describe", "check"):
+    for verb in ("list", "fetch", "check"):
         code, out, _ = call("datasets", verb, "--help")
         assert code == 0
         assert "Example: marginalia" in " ".join(out.split())
 
 
-def test_datasets_list_and_describe(call):
+def test_datasets_list(call):
     code, out, _ = call("datasets", "list", "--json")
     assert code == 0
     assert {"adult", "compas", "acs_income"} <= {row["name"] for row in json.loads(out)}
-    code, out, _ = call("datasets", "describe", "adult", "--json")
+    code, out, _ = call("datasets", "list", "adult", "--json")
     assert code == 0
     assert json.loads(out)["tasks"]["linear"]["target"] == "education-num"
-    assert call("datasets", "describe", "adult")[0] == 0
+    code, out, _ = call("datasets", "list", "adult")
+    assert (code, "licence: CC BY 4.0" in out.splitlines()) == (0, True)
 
 
 def test_datasets_fetch(call, mirror, tmp_path, monkeypatch):

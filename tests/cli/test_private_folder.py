@@ -44,7 +44,6 @@ OTHERS = {  # and why they write nothing of private rows
     "audit": "reads made-up rows",
     "plan": "prints what a sweep will cost, and reads a configuration",
     "datasets fetch": "downloads public files",
-    "datasets describe": "prints an entry of the catalogue",
 }
 PUBLIC = {"t.book"}  # as an odometer has it: events, which a certificate shows too
 

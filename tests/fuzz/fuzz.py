@@ -174,7 +174,7 @@ def config(valid: Valid, rng: random.Random) -> list[str]:
 def words(valid: Valid, rng: random.Random) -> list[str]:
     """Damage a command line."""
     good = [
-        [*FIT, "--out", "out.json"], SYNTHESIZE, ["datasets", "describe", "adult"], ["datasets", "fetch", "diabetes"],
+        [*FIT, "--out", "out.json"], SYNTHESIZE, ["datasets", "list", "adult"], ["datasets", "fetch", "diabetes"],
         ["datasets", "check", "t.csv", "--domain", "d.json"], ["certify", "s.csv.certificate.json"],
         ["quality", "t.csv", "s.csv", "--domain", "d.json"], ["methods", "list"],
         ["predict", "--model", "m.json", "--data", "t.csv"],

@@ -73,7 +73,7 @@ VERBS: tuple[Callable[..., None], ...] = (
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
     "datasets": (
         "Look at, fetch and check data sets.",
-        {"list": data.list_datasets, "fetch": data.fetch, "describe": data.describe, "check": data.check},
+        {"list": data.list_datasets, "fetch": data.fetch, "check": data.check},
     ),
     "budget": ("Keep the budget file of a table.", {"open": budget.open_budget, "show": budget.show_budget}),
     "methods": ("Look at the methods.", {"list": fit.list_methods}),
@@ -107,6 +107,7 @@ def _app() -> typer.Typer:
         group = typer.Typer(help=help_text, **PLAIN)
         for word, verb in verbs.items():
             group.command(word)(_with_quiet(verb))
+        add_removed_verbs(group, f"{name} ")
         app.add_typer(group, name=name)
     return app
 

@@ -12,20 +12,30 @@ from marginalia.cli.shared import DATA_HELP, DomainFile, Json, check_out, show
 from marginalia.errors import InputError, one_line
 
 
-def list_datasets(as_json: Json = False) -> None:
-    """List the catalogue: ids, tasks, and whether the files are at hand.
+def list_datasets(
+    name: Annotated[str | None, typer.Argument(help="Data-set id; default: all.")] = None, as_json: Json = False
+) -> None:
+    """List the catalogue: ids, tasks, and whether the files are at hand; of one data set all that is publicly known.
 
-    Example: marginalia datasets list
+    That is its source and licence, its files, its tasks, and its columns with their kinds and sizes.
+
+    Example: marginalia datasets list compas
     """
     from marginalia.data.catalogue import catalogue
     from marginalia.data.download import find_local
 
+    if name is not None:
+        import yaml
+
+        facts = catalogue.describe(name)
+        show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
+        return
     rows: list[dict[str, Any]] = []
-    for name in catalogue.names():
-        entry = catalogue.entry(name)
+    for known in catalogue.names():
+        entry = catalogue.entry(known)
         tasks = {task: spec.target for task, spec in entry.tasks.items()}
         here = all(find_local(file) is not None for file in entry.files.values())
-        rows.append({"name": name, "at_hand": here, "tasks": tasks, "description": entry.description})
+        rows.append({"name": known, "at_hand": here, "tasks": tasks, "description": entry.description})
     width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:
@@ -44,19 +54,6 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
 
     paths = [str(download.fetch(file)) for file in catalogue.entry(name).files.values()]
     show(as_json, {"name": name, "files": paths}, paths)
-
-
-def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
-    """Say what a data set is: source, licence, columns with their public domain, tasks.
-
-    Example: marginalia datasets describe compas
-    """
-    import yaml
-
-    from marginalia.data.catalogue import catalogue
-
-    facts = catalogue.describe(name)
-    show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
 
 
 def check(

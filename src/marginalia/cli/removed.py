@@ -10,6 +10,7 @@ from marginalia.errors import InputError
 
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
 REMOVED = {
+    "datasets describe": "use `marginalia datasets list NAME`",
     "evaluate": (
         "use `marginalia predict` and sklearn.metrics for a model, and `marginalia quality` for a synthetic table"
     ),
@@ -26,12 +27,16 @@ QUALITY_MODEL = (
 PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
 
 
-def add_removed_verbs(app: typer.Typer) -> None:
-    """Add the removed verbs, which no help lists; they take any arguments."""
+def add_removed_verbs(app: typer.Typer, group: str = "") -> None:
+    """Add the removed verbs of a group, which no help lists; they take any arguments."""
     for name, alternative in REMOVED.items():
-        app.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-            _ending(f"marginalia {name} was removed in 3.0: {alternative}")
-        )
+        if name.rpartition(" ")[0] != group.rstrip():
+            continue
+        app.command(
+            name.removeprefix(group),
+            hidden=True,
+            context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        )(_ending(f"marginalia {name} was removed in 3.0: {alternative}"))
 
 
 def _ending(message: str) -> Callable[[], None]:
