@@ -19,12 +19,6 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def shown_unless_a_test_says_quiet(monkeypatch):
-    """A command with --quiet in an earlier test of this process quietens it for good."""
-    monkeypatch.setattr(progress, "_quiet", False)
-
-
 def terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -61,11 +55,12 @@ def test_a_terminal_shows_what_runs_and_its_bars_and_is_left_clean(monkeypatch):
 
 def test_quiet_is_quiet(monkeypatch):
     shown = terminal(monkeypatch)
-    monkeypatch.setattr(progress, "_quiet", False)
-    progress.quieten()
-    with progress.showing("fitting"):
+    with progress.no_progress(), progress.showing("fitting"):
         work(verbose=True)
     assert shown.getvalue() == ""
+    with progress.showing("fitting"):
+        work()
+    assert "fitting" in shown.getvalue()
 
 
 def test_the_rounds_of_aim_show_the_budget_that_is_spent(capsys):

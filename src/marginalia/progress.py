@@ -24,10 +24,15 @@ _quiet = False
 _display: ContextVar[Progress | None] = ContextVar("display", default=None)
 
 
-def quieten() -> None:
-    """Show nothing from now on, as `--quiet` of every verb says."""
+@contextmanager
+def no_progress() -> Iterator[None]:
+    """Show nothing in the body, as `--quiet` of every verb says."""
     global _quiet
-    _quiet = True
+    before, _quiet = _quiet, True
+    try:
+        yield
+    finally:
+        _quiet = before
 
 
 @contextmanager

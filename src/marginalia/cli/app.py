@@ -13,7 +13,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Annotated, Any, NoReturn
@@ -32,12 +33,15 @@ from marginalia.cli.recommend import recommend
 from marginalia.cli.release import release
 from marginalia.cli.removed import add_removed_verbs
 from marginalia.cli.results import crate, report, verify
+from marginalia.cli.shared import Answer, show
 from marginalia.errors import InputError, PrivacyError, one_line
 from marginalia.kernels import pin
 from marginalia.postponed import postpone
-from marginalia.progress import quieten
+from marginalia.progress import no_progress
 
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Verb = Callable[..., Answer]
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "no_args_is_help": True, "pretty_exceptions_enable": False}
 PLAIN["context_settings"] = {"help_option_names": ["-h", "--help"]}
 
@@ -55,7 +59,7 @@ def _root(
         raise typer.Exit
 
 
-VERBS: tuple[Callable[..., None], ...] = (
+VERBS: tuple[Verb, ...] = (
     audit,
     certify,
     crate,
@@ -70,7 +74,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     plan,
     verify,
 )
-GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
+GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "datasets": (
         "Look at, fetch and check data sets.",
         {"list": data.list_datasets, "fetch": data.fetch, "check": data.check},
@@ -81,18 +85,32 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
 }
 
 
-def _with_quiet(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb with an option that all have."""
+def _command(verb: Verb) -> Callable[..., None]:
+    """Return a verb as typer takes it: prints the answer; each field of a dataclass of options is an option."""
+    signature = inspect.signature(verb, eval_str=True)
+    groups: dict[str, Any] = {n: p.annotation for n, p in signature.parameters.items() if is_dataclass(p.annotation)}
 
     @wraps(verb)
-    def run(*args: Any, quiet: bool, **options: Any) -> None:
-        if quiet:
-            quieten()
-        verb(*args, **options)
+    def run(*, as_json: bool, quiet: bool, **options: Any) -> None:
+        for name, group in groups.items():
+            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
+        if "as_json" in signature.parameters:  # of a verb that prints before all is known
+            options["as_json"] = as_json
+        with no_progress() if quiet or as_json else nullcontext():
+            answer = verb(**options)
+        show(answer, as_json=as_json)
+        if answer.exit_code:
+            raise typer.Exit(answer.exit_code)
 
-    of_verb = inspect.signature(verb, eval_str=True)
-    last = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    run.__signature__ = of_verb.replace(parameters=[*of_verb.parameters.values(), last])  # type: ignore[attr-defined]
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name == "as_json":
+            continue
+        parts = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [parameter]
+        parameters += [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in parts]
+    for name, annotation in (("as_json", Json), ("quiet", Quiet)):
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
 
 
@@ -101,12 +119,12 @@ def _app() -> typer.Typer:
     app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
     app.callback(invoke_without_command=True)(_root)
     for verb in VERBS:
-        app.command()(_with_quiet(verb))
+        app.command()(_command(verb))
     add_removed_verbs(app)
     for name, (help_text, verbs) in GROUPS.items():
         group = typer.Typer(help=help_text, **PLAIN)
         for word, verb in verbs.items():
-            group.command(word)(_with_quiet(verb))
+            group.command(word)(_command(verb))
         add_removed_verbs(group, f"{name} ")
         app.add_typer(group, name=name)
     return app

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.shared import DeltaOption, Json, check_out
+from marginalia.cli.shared import Answer, DeltaOption, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,8 +21,9 @@ def audit(
     tables: Annotated[int, typer.Option("--tables", min=3, help="Tables that are fitted for each.")] = 50,
     delta: DeltaOption = 1e-5,
     out: Annotated[Path | None, typer.Option("--out", help="CSV file to write, a row for each audit.")] = None,
-    as_json: Json = False,
-) -> None:
+    *,
+    as_json: bool,
+) -> Answer:
     """Attack a method on made-up tables: replays with its releases forced, laws of its noise, what it keeps.
 
     Under each relation and calibration. Exit 0: nothing was found; for a file of your own that is written down beside
@@ -52,12 +52,5 @@ def audit(
         command.write_table(out, reports)
         written.append(out)
     content = command.summary(reports)
-    if as_json:
-        print(json.dumps(content, indent=1))
-    else:
-        print(
-            "{audits} audits, {tables} tables, {findings} findings, {seconds:.0f} s of processor time".format(**content)
-        )
-        print(*map(os.fspath, written), sep="\n", end="\n" if written else "")
-    if content["findings"]:
-        raise typer.Exit(1)
+    said = "{audits} audits, {tables} tables, {findings} findings, {seconds:.0f} s of processor time".format(**content)
+    return Answer(content, [said, *map(os.fspath, written)], exit_code=1 if content["findings"] else 0)

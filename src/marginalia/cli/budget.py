@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import DeltaOption, EpsilonOption, Json, Relation, show
+from marginalia.cli.shared import Answer, DeltaOption, EpsilonOption, RelationOption
 
 if TYPE_CHECKING:
     from marginalia.privacy.ledger import Ledger
@@ -20,15 +20,14 @@ def open_budget(
     file: BudgetPath,
     epsilon: EpsilonOption,
     delta: DeltaOption = 1e-5,
-    relation: Relation = "add_remove",
+    relation: RelationOption = "add_remove",
     experiments: Annotated[
         bool, typer.Option("--experiments", help="Accept seeded releases, whose sum is no guarantee.")
     ] = False,
     reserve: Annotated[
         float, typer.Option(help="Part of epsilon for releases that Gaussian DP does not price: DP-SGD on samples, ...")
     ] = 0.0,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Open a budget file: the total that all releases of a table may cost together.
 
     fit, synthesize and release with --budget enter what they release before its noise is drawn, and are refused beyond
@@ -48,10 +47,10 @@ def open_budget(
     facts |= _reserve(ledger)
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
     line = f"{file}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
-    show(as_json, facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
+    return Answer(facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
 
 
-def show_budget(file: BudgetPath, as_json: Json = False) -> None:
+def show_budget(file: BudgetPath) -> Answer:
     """Show what was entered, what all of it costs together, and what is left.
 
     Example: marginalia budget show t.budget
@@ -84,7 +83,7 @@ def show_budget(file: BudgetPath, as_json: Json = False) -> None:
         lines.append(
             f"opened by an earlier version, which fixed no measure: priced by two measures, each at delta {delta / 2:g}"
         )
-    show(as_json, facts | {"notes": notes}, [*lines, *notes])
+    return Answer(facts | {"notes": notes}, [*lines, *notes])
 
 
 def _reserve(ledger: Ledger) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.removed import PUBLIC_KEY
-from marginalia.cli.shared import Json, show
+from marginalia.cli.shared import Answer, aligned
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def certify(
         bool, typer.Option("--together", help="What several releases of one table cost together.")
     ] = False,
     public_key: Annotated[str, typer.Option("--public-key", hidden=True)] = "",
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Recompute a certificate from its events, by two accountants that share no code; exit 1 if it does not hold.
 
     What it costs is not believed but computed. That its events are what ran is the releaser's word. Exit 0: both
@@ -47,19 +46,16 @@ def certify(
     if len(files) > 1 or together:
         if not together:
             raise InputError("several files: add --together for what they cost as releases of one table, or name one")
-        confirmed = _certify_together(files, as_json)
-    else:
-        confirmed = _certify(files[0], as_json)
-    if not confirmed:
-        raise typer.Exit(1)
+        return _certify_together(files)
+    return _certify(files[0])
 
 
-def _certify(file: Path, as_json: bool) -> bool:
+def _certify(file: Path) -> Answer:
     from marginalia.privacy.certificate import certificate_path
 
     if file.is_dir() or (file.suffix == ".parquet" and not certificate_path(file).is_file()):
-        return _certify_rows(file, as_json)
-    return _certify_one(*_proof_and_table(file), as_json)
+        return _certify_rows(file)
+    return _certify_one(*_proof_and_table(file))
 
 
 def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
@@ -77,7 +73,7 @@ def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
     return file, table if table != file and table.is_file() else None
 
 
-def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
+def _certify_one(file: Path, table: Path | None) -> Answer:
     """Certify the certificate of a file, which is that of a table if there is one."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.certificate_page import certificate_page
@@ -100,11 +96,12 @@ def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
         "randomness": proof.ledger.randomness,
         "certificate": proof.content,
     }
-    show(as_json, facts, [f"{file}", *certificate_page(proof, found, table=table)])
-    return found.confirmed
+    return Answer(
+        facts, [f"{file}", *certificate_page(proof, found, table=table)], exit_code=0 if found.confirmed else 1
+    )
 
 
-def _certify_together(files: Sequence[Path], as_json: bool) -> bool:
+def _certify_together(files: Sequence[Path]) -> Answer:
     """Certify what several releases of one table cost together, each of which must hold for itself."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.composed import compose_certificates
@@ -132,11 +129,11 @@ def _certify_together(files: Sequence[Path], as_json: bool) -> bool:
         f"{file}: epsilon {_format(p.ledger.epsilon_spent)}{', seeded' * (p.ledger.randomness == 'seeded')}"
         for file, p in zip(files, proofs, strict=True)
     )
-    show(as_json, facts, [*each, *all_of_them.lines(), *(f"NOT CERTIFIED: {one}" for one in problems)])
-    return not problems
+    lines = [*each, *all_of_them.lines(), *(f"NOT CERTIFIED: {one}" for one in problems)]
+    return Answer(facts, lines, exit_code=1 if problems else 0)
 
 
-def _certify_rows(path: Path, as_json: bool) -> bool:
+def _certify_rows(path: Path) -> Answer:
     """Certify one file of records, or all below a folder."""
     from marginalia.reporting.verification.certificates import check
 
@@ -166,8 +163,8 @@ def _certify_rows(path: Path, as_json: bool) -> bool:
         for one in found
     ]
     facts = {"file": str(path), "confirmed": good == len(found), "n_confirmed": good, "n": len(found)}
-    show(as_json, facts | {"settings": settings}, [*_table(found), f"{good} of {len(found)} confirmed"])
-    return good == len(found)
+    lines = [*_table(found), f"{good} of {len(found)} confirmed"]
+    return Answer(facts | {"settings": settings}, lines, exit_code=0 if good == len(found) else 1)
 
 
 def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
@@ -208,14 +205,11 @@ def _record_files(folder: Path) -> tuple[list[Path], list[Path]]:
     return [f for f in files if f not in gathered], gathered
 
 
-def _table(found: Sequence[Checked]) -> Iterator[str]:
-    """Yield aligned lines, under a heading: one for each arm at each epsilon on each data set."""
+def _table(found: Sequence[Checked]) -> list[str]:
+    """Return aligned lines, under a heading: one for each arm at each epsilon on each data set."""
     head = ["dataset", "method", "arm", "requested", "stored", "recomputed", "second", "arithmetic", "randomness"]
     several = len({one.setting["experiment"] for one in found}) > 1
-    lines = [[*head, "verdict"], *([*_cells(one, several), _verdict(one)] for one in found)]
-    widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
-    for *cells, verdict in lines:
-        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), verdict])
+    return aligned([[*head, "verdict"], *([*_cells(one, several), _verdict(one)] for one in found)])
 
 
 def _cells(one: Checked, several: bool) -> list[str]:

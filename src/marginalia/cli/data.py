@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import DATA_HELP, DomainFile, Json, check_out, show
+from marginalia.cli.shared import DATA_HELP, Answer, DomainFile, aligned, check_out
 from marginalia.errors import InputError, one_line
 
 
 def list_datasets(
-    name: Annotated[str | None, typer.Argument(help="Data-set id; default: all.")] = None, as_json: Json = False
-) -> None:
+    name: Annotated[str | None, typer.Argument(help="Data-set id; default: all.")] = None,
+) -> Answer:
     """List the catalogue: ids, tasks, and whether the files are at hand; of one data set all that is publicly known.
 
     That is its source and licence, its files, its tasks, and its columns with their kinds and sizes.
@@ -28,23 +28,21 @@ def list_datasets(
         import yaml
 
         facts = catalogue.describe(name)
-        show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
-        return
+        return Answer(facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
     rows: list[dict[str, Any]] = []
     for known in catalogue.names():
         entry = catalogue.entry(known)
         tasks = {task: spec.target for task, spec in entry.tasks.items()}
         here = all(find_local(file) is not None for file in entry.files.values())
         rows.append({"name": known, "at_hand": here, "tasks": tasks, "description": entry.description})
-    width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:
         listed = ", ".join(f"{task} {target}" for task, target in row["tasks"].items())
-        lines.append(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
-    show(as_json, rows, lines)
+        lines.append((row["name"], "here" if row["at_hand"] else "remote", listed))
+    return Answer(rows, aligned(lines))
 
 
-def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
+def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")]) -> Answer:
     """Download a data set's files (cache, mirror, then URL); check their hashes.
 
     Example: marginalia datasets fetch adult
@@ -53,14 +51,13 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
     from marginalia.data.catalogue import catalogue
 
     paths = [str(download.fetch(file)) for file in catalogue.entry(name).files.values()]
-    show(as_json, {"name": name, "files": paths}, paths)
+    return Answer({"name": name, "files": paths}, paths)
 
 
 def check(
     file: Annotated[str, typer.Argument(help=DATA_HELP)],
     domain: DomainFile,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Check a table of your own against its domain; every problem is one line, exit 2 if there is any.
 
     Of a domain that leaves labels or edges to be bought it says which, and what of their columns cannot be read.
@@ -74,11 +71,9 @@ def check(
     problems = find_problems(file, domain, notes=notes)
     name = name_of(file)
     content = {"file": name, "ok": not problems, "problems": problems, "notes": notes}
-    show(as_json, content, [*notes, *([] if problems else [f"{name}: ok"])])
     for problem in problems:
         print(f"marginalia: {one_line(problem)}", file=sys.stderr)
-    if problems:
-        raise typer.Exit(2)
+    return Answer(content, [*notes, *([] if problems else [f"{name}: ok"])], exit_code=2 if problems else 0)
 
 
 def init(
@@ -87,8 +82,7 @@ def init(
     missing: Annotated[
         list[str] | None, typer.Option("--missing", help="Mark of missing values in all columns; repeatable.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Draft the domain of a raw table: types, labels, bins, missing values, columns to leave out.
 
     The draft is read off the private rows. Look through it: every such fact is marked, with what it means for privacy.
@@ -133,4 +127,4 @@ def init(
         *folds,
         f"then: marginalia datasets check {file} --domain {target}",
     ]
-    show(as_json, {**content, "ignored": ignored, "notes": notes, "folded": folds}, lines)
+    return Answer({**content, "ignored": ignored, "notes": notes, "folded": folds}, lines)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Json, check_out, show
+from marginalia.cli.shared import Answer, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def infer(
         bool, typer.Option("--wald", help="Estimate ± z standard errors; refused where kappa is below 100.")
     ] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the intervals: .png, .svg or .pdf.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Answer a question about the private table from what a release measured, with error bars. No row is read.
 
     Example: marginalia infer release.npz 'hours ~ age + C(sex)'
@@ -67,8 +66,7 @@ def infer(
         from marginalia.methods.models import load_model
 
         fitted = coefficients(load_model(release), confidence=confidence, ridge=ridge, guaranteed=guaranteed)
-        _regression(fitted, as_json, figure, wald=wald)
-        return
+        return _regression(fitted, figure, wald=wald)
     asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of, difference_of]
     if sum(question is not None for question in asked) != 1:
         raise InputError("ask one thing: a formula, --marginal, --mean, --quantile, --odds-ratio or --difference")
@@ -89,8 +87,7 @@ def infer(
             ridge=ridge,
             guaranteed=guaranteed,
         )
-        _regression(fitted, as_json, figure, wald=wald)
-        return
+        return _regression(fitted, figure, wald=wald)
     kept = Release.of(model)
     found: list[Interval]
     numbers: list[str] = []  # columns that are taken for numbers
@@ -119,7 +116,7 @@ def infer(
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
     notes = (*marginals.notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
     content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found], "notes": notes}
-    show(as_json, content, [*map(str, found), *notes])
+    return Answer(content, [*map(str, found), *notes])
 
 
 def _number(given: str, share: str) -> float:
@@ -129,12 +126,12 @@ def _number(given: str, share: str) -> float:
         raise InputError(f"--quantile {given}: write the column, a comma and a share, as in age,0.5") from None
 
 
-def _regression(fitted: Regression, as_json: bool, figure: Path | None, *, wald: bool) -> None:
+def _regression(fitted: Regression, figure: Path | None, *, wald: bool) -> Answer:
     if wald:
         fitted = replace(fitted, coefficients=fitted.wald())
     if figure is not None:
         _draw(figure, fitted.coefficients, f"{fitted.formula} ({fitted.confidence:.0%})", zero=True)
-    show(as_json, _content(fitted), str(fitted).splitlines())
+    return Answer(_content(fitted), str(fitted).splitlines())
 
 
 def _cells(release: Release, given: str) -> tuple[list[str], list[int], list[int]]:

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Json, show
+from marginalia.cli.shared import Answer
 
 
 def plan(
     configfile: Annotated[Path | None, typer.Option("--configfile", help="Laid over config.yaml by snakemake.")] = None,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Cores for the wall time.")] = 2,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Say what a configuration will run: jobs, CPU hours, wall hours on some cores, memory. Nothing is run.
 
     The costs are those of finished runs on the machine that made the published results. Results that exist count too.
@@ -38,7 +37,7 @@ def plan(
     lines = _plan_lines(whole)
     for name, facts in whole.get("configs", {}).items():
         lines += ["", name, *_plan_lines(facts)]
-    show(as_json, whole, lines)
+    return Answer(whole, lines)
 
 
 _BASES = {

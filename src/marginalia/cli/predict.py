@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Json, check_out, show
+from marginalia.cli.shared import Answer, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ def predict(
     model: Annotated[Path, typer.Option("--model", help="Model written by `fit --out`.")],
     data: Annotated[Path, typer.Option("--data", help="CSV or Parquet file; the target column may be missing.")],
     out: Annotated[Path | None, typer.Option("--out", help="CSV or Parquet file to write.")] = None,
-    as_json: Json = False,
-) -> None:
+    *,
+    as_json: bool,
+) -> Answer:
     """Predict the target of each row of a file, in the target's own units; for classes with their probabilities.
 
     The model holds the domain by which the file is read. Without --out the predictions are printed.
@@ -67,22 +68,19 @@ def predict(
         date_format=target.format or "%Y-%m-%d",
         quoting=csv_quoting(predictions.columns, target.written),
     )
-    if out is None and not as_json:
-        print(write_csv(), end="")
-        return
     content: dict[str, Any] = {"target": encoder.target, "rows": len(predictions)}
-    if out is None:
-        content["predictions"] = json.loads(
-            predictions.to_json(orient="records", date_format="iso", date_unit="s", double_precision=15)
-        )
-    else:
+    if out is not None:
         with atomic_path(out) as temporary:
             if out.suffix == ".csv":
                 write_csv(temporary)
             else:
                 predictions.to_parquet(temporary, index=False)
-        content["out"] = str(out)
-    show(as_json, content, [f"{out}: {len(predictions)} rows"])
+        return Answer({**content, "out": str(out)}, [f"{out}: {len(predictions)} rows"])
+    if not as_json:
+        print(write_csv(), end="")
+        return Answer(content, [])
+    as_text = predictions.to_json(orient="records", date_format="iso", date_unit="s", double_precision=15)
+    return Answer({**content, "predictions": json.loads(as_text)}, [])
 
 
 def _round(numbers: NDArray[Any], size: ArrayLike) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginalia.cli.removed import QUALITY_MODEL, QUALITY_TARGET
-from marginalia.cli.shared import DomainFile, Json, check_out, read_compared, show, units_line
+from marginalia.cli.shared import Answer, DomainFile, check_out, read_compared, units_line
 from marginalia.errors import InputError
 from marginalia.progress import showing
 
@@ -27,8 +27,7 @@ def quality(
     target: Annotated[str | None, typer.Option("--target", hidden=True)] = None,
     model: Annotated[str | None, typer.Option("--model", hidden=True)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write a page (HTML).")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure a synthetic table against the real one: columns, pairs, NIST's score, copies, certificate.
 
     The numbers and the page are computed from the private rows without noise: they are for you, not for release.
@@ -47,14 +46,14 @@ def quality(
 
     from marginalia.quality.quality import measure
 
-    with showing("comparing", quiet=as_json):
+    with showing("comparing"):
         (rows, made), samples = read_compared(str(real), str(synthetic), domain)
         units = units_line(str(real), domain)
         found = measure(rows, made, samples=samples, synthetic_path=synthetic)
     if out is not None:
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     content = found.to_dict() | ({"units": units} if units else {})
-    show(as_json, content, [*_lines(found), *filter(None, [units]), *([f"page: {out}"] if out else [])])
+    return Answer(content, [*_lines(found), *filter(None, [units]), *([f"page: {out}"] if out else [])])
 
 
 def _lines(found: Quality) -> Iterator[str]:

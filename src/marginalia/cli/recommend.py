@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.shared import (
-    DeltaOption,
-    DomainFile,
-    EpsilonOption,
-    Json,
-    Relation,
-    RowsPerUnit,
-    UnitOption,
-    read_domain_of_unit,
-    show,
-)
+from marginalia.cli.private_fit import PrivacyOptions
+from marginalia.cli.shared import Answer, DomainFile, aligned, read_domain_of_unit
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +26,7 @@ _MEASURES = {
 
 def recommend(
     domain: DomainFile,
-    epsilon: EpsilonOption,
+    options: PrivacyOptions,
     table: Annotated[Path | None, typer.Argument(help="CSV or Parquet file; only its number of rows is read.")] = None,
     target: Annotated[
         str | None, typer.Option("--target", help="Column to predict; default: synthetic tables only.")
@@ -43,15 +34,10 @@ def recommend(
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="Public number of rows; no table is then read.")
     ] = None,
-    delta: DeltaOption = 1e-5,
-    relation: Relation = "add_remove",
-    unit: UnitOption = None,
-    rows_per_unit: RowsPerUnit = None,
     configfile: Annotated[
         Path | None, typer.Option("--configfile", help="Configuration whose own methods are looked at too.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """List the methods that fit a domain, in the measured order of the benchmark; say what epsilon allows an attacker.
 
     Nothing of the rows is read but their number, which is private under add_remove: then the answer is for the owner of
@@ -64,20 +50,20 @@ def recommend(
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
 
-    public = read_domain_of_unit(domain, unit, rows_per_unit)
+    public = read_domain_of_unit(domain, options.unit, options.rows_per_unit)
     if table is None and rows is None:
         raise InputError("give a table, or a public number of rows with --rows")
     n = rows or _number_of_rows(Path(str(table)))
-    budget = {"epsilon": epsilon, "delta": delta, "relation": relation}
+    budget = {"epsilon": options.epsilon, "delta": options.delta, "relation": options.relation}
     blocks = config.read(configfile).blocks() if configfile is not None else ()
     own = {choice.id: own_method(choice) for block in blocks for choice in block.methods if choice.file}
     registry = {**BUILT_IN, **own}
     found = advise(public, target or "", rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
-    options = ["--data", str(table or "TABLE"), "--domain", str(domain), "--epsilon", f"{epsilon:g}"]
-    options += ["--delta", f"{delta:g}", "--relation", relation]
-    options += [] if unit is None else ["--unit", unit]
-    options += [] if rows_per_unit is None else ["--rows-per-unit", str(rows_per_unit)]
-    show(as_json, found.to_dict(), _lines(found, options))
+    typed = ["--data", str(table or "TABLE"), "--domain", str(domain), "--epsilon", f"{options.epsilon:g}"]
+    typed += ["--delta", f"{options.delta:g}", "--relation", options.relation]
+    typed += [] if options.unit is None else ["--unit", options.unit]
+    typed += [] if options.rows_per_unit is None else ["--rows-per-unit", str(options.rows_per_unit)]
+    return Answer(found.to_dict(), _lines(found, typed))
 
 
 def _number_of_rows(path: Path) -> int:
@@ -142,10 +128,8 @@ def _table(what: str, ranking: Ranking, options: list[str]) -> Iterator[str]:
         rank = f"{option.mean_rank:.3g}{'=' if option.tied and option.name != ranking.first else ''}"
         cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}", option.measured_on or "a guess")
         lines.append([str(place), option.name, rank, f"{option.rank_at_epsilon:.3g}", *cost, option.why])
-    columns = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
-    for *cells, last in lines if ranking.options else ():
-        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, columns, strict=True)), last])
     if ranking.options:
+        yield from aligned(lines)
         how = ranking.options[0].how
         whole = how.startswith("marginalia ") and ", then " not in how
         yield f"the first: {how} {shlex.join(options)}" if whole else f"the first: {how}"

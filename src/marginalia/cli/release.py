@@ -9,24 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli import fit
-from marginalia.cli.shared import (
-    DATA_HELP,
-    DeltaOption,
-    DomainFile,
-    EpsilonOption,
-    Json,
-    Relation,
-    RowsPerUnit,
-    SeedOption,
-    UnitOption,
-    check_out,
-    read_rows,
-    show,
-)
+from marginalia.cli.private_fit import FitOptions, PrivateFit
+from marginalia.cli.shared import DATA_HELP, Answer, DomainFile, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
+    from marginalia.analyses.analyses import Analyses
     from marginalia.analyses.prediction import Predicted
 
 _CLASS, _NAME = "DeclaredAnalyses", "declared analyses"
@@ -34,23 +22,15 @@ _CLASS, _NAME = "DeclaredAnalyses", "declared analyses"
 
 def release(
     domain: DomainFile,
-    epsilon: EpsilonOption,
     analyses: Annotated[Path, typer.Option("--analyses", help="Analyses JSON or YAML: which regressions.")],
+    options: FitOptions,
     table: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Model file to write (npz): what infer reads.")] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Release nothing, read no row: say how wide the intervals will be.")
     ] = False,
     n_rows: Annotated[int | None, typer.Option("--rows", min=1, help="With --plan: a public number of rows.")] = None,
-    delta: DeltaOption = 1e-5,
-    seed: SeedOption = None,
-    relation: Relation = "add_remove",
-    unit: UnitOption = None,
-    rows_per_unit: RowsPerUnit = None,
-    preprocessing_share: fit.Share = None,
-    budget_file: fit.BudgetFile = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Release what declared regressions need, for intervals nearly as narrow as without privacy, and its certificate.
 
     --plan predicts the intervals from the domain, a number of rows, and what the file says of columns and effects.
@@ -63,18 +43,15 @@ def release(
     if plan:
         if n_rows is None or table is not None or out is not None:
             raise InputError("--plan reads and writes nothing: give --rows N, and neither a table nor --out")
-        _plan(said, domain, n_rows, epsilon, delta, relation, (unit, rows_per_unit), as_json)
-        return
+        return _plan(said, domain, n_rows, options)
     if table is None or out is None or n_rows is not None:
         raise InputError("name a table and --out FILE; or --plan and --rows N to see widths first")
     from marginalia.data.sources.opening import files_of
-    from marginalia.methods.fit import Budget
     from marginalia.methods.registry import class_named
 
     check_out(out, (".npz",), (*files_of(table), domain, analyses))
-    budget = Budget(*fit._budget(epsilon, delta), fit._relation(relation), seed)
-    folds: list[str] = []
-    rows = read_rows(table, domain, preprocessing_share, unit=(unit, rows_per_unit), notes=folds)
+    fitting = PrivateFit(_NAME, table, domain, options)
+    budget = fitting.budget
     model: Any = class_named(_CLASS, "synthesizer")(
         analyses=said.content(),
         epsilon=budget.epsilon,
@@ -82,54 +59,39 @@ def release(
         relation=budget.relation,
         random_state=budget.random_state,
     )
-    with fit._fitting(_NAME, as_json), fit._recorded(budget_file, _NAME, table, budget) as check:
-        model.fit(rows)
+    with fitting.running() as check:
+        model.fit(fitting.rows)
         check(model)
         model.save(out)
-    fit._say_on_stderr(folds)
-    fit._say_what_is_left_open(budget, rows)
-    read, bought = fit._source_facts(table, rows), fit._purchases(rows, model.domain_, model.ledger_)
-    formulas = [a.formula for a in said.analyses]
-    lines = [*(f"declared: {formula}" for formula in formulas), *fit._source_lines(read)]
-    lines += [*(f"bought: {line}" for line in bought), fit._certificate_line(model.ledger_, delta), f"model: {out}"]
-    content = {"data": read, "out": str(out), "analyses": said.content(), "bought": bought}
-    show(as_json, {**content, **fit._certificate(model.ledger_, delta)}, lines)
+    lines = [f"declared: {a.formula}" for a in said.analyses]
+    content = {"out": str(out), "analyses": said.content()}
+    return fitting.answer(model.domain_, model.ledger_, content, lines, [f"model: {out}"])
 
 
-def _plan(
-    said: Any,
-    domain: Path,
-    n_rows: int,
-    epsilon: float,
-    delta: float,
-    relation: str,
-    unit: tuple[str | None, int | None],
-    as_json: bool,
-) -> None:
+def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Answer:
     from marginalia.analyses.prediction import predicted
     from marginalia.data.domain import Schema
     from marginalia.inference.release import estimand_of
-    from marginalia.privacy.relation import Neighbours
-    from marginalia.privacy.relation import Relation as Between
+    from marginalia.privacy.relation import Neighbours, Relation
 
-    schema = Schema.read(domain).of_unit(*unit)
+    schema = Schema.read(domain).of_unit(options.unit, options.rows_per_unit)
     if schema.purchases:
         names = ", ".join(p.name for p in schema.purchases)
         raise InputError(f"--plan needs a domain with nothing left to be bought: give labels or edges of {names}")
-    neighbours = Neighbours(Between(fit._relation(relation)), schema.unit)
-    epsilon, delta = fit._budget(epsilon, delta)
+    options.check()
+    epsilon, delta, relation = options.epsilon, options.delta, options.relation
     found = predicted(
         *(schema.stand_in(), said),
         n_rows=n_rows,
         epsilon=epsilon,
         delta=delta,
-        neighbours=neighbours,
+        neighbours=Neighbours(Relation(relation), schema.unit),
     )
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
     facts["estimand"] = estimand_of(schema.unit)
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
     others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
-    show(as_json, {**facts, "predicted": finite}, [*_lines(found, facts), *others])
+    return Answer({**facts, "predicted": finite}, [*_lines(found, facts), *others])
 
 
 def _lines(found: list[Predicted], facts: dict[str, Any]) -> list[str]:

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Json, show
+from marginalia.cli.shared import Answer
 
 
 def report(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write report.html and the figures (PNG) of results again from their rows and tables; nothing is run or fetched.
 
     Example: marginalia report results/paper
@@ -24,7 +23,7 @@ def report(
 
     pages = [write_folder_report(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
     sizes = {str(page): page.stat().st_size for page in pages}
-    show(as_json, sizes, [f"{page}: {size / 1e6:.2f} MB" for page, size in sizes.items()])
+    return Answer(sizes, [f"{page}: {size / 1e6:.2f} MB" for page, size in sizes.items()])
 
 
 def verify(
@@ -33,20 +32,17 @@ def verify(
         str | None, typer.Option("--rerun", help="Do one run again instead: its key, or study/part.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="With --rerun: another root seed.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Make every published table, verdict, figure, page and certificate again from the rows; exit 1 on a difference.
 
     A line a claim. With --rerun one run itself is done again: `same`, or `same within the spread over seeds`.
 
     Example: marginalia verify results/paper
     """
-    good = _rerun(results, rerun, seed, as_json) if rerun else _verify(results, as_json)
-    if not good:
-        raise typer.Exit(1)
+    return _rerun(results, rerun, seed) if rerun else _verify(results)
 
 
-def _verify(results: Path, as_json: bool) -> bool:
+def _verify(results: Path) -> Answer:
     from marginalia.papers import registry
     from marginalia.reporting import crate
     from marginalia.reporting.verification import drawn, prose
@@ -90,11 +86,10 @@ def _verify(results: Path, as_json: bool) -> bool:
         }
         for one in found
     }
-    show(as_json, {"verified": good, "folders": facts, "others": others}, lines)
-    return good
+    return Answer({"verified": good, "folders": facts, "others": others}, lines, exit_code=0 if good else 1)
 
 
-def _rerun(results: Path, key: str, seed: int | None, as_json: bool) -> bool:
+def _rerun(results: Path, key: str, seed: int | None) -> Answer:
     from marginalia.papers import registry
     from marginalia.reporting.verification.rerun import rerun
 
@@ -104,14 +99,13 @@ def _rerun(results: Path, key: str, seed: int | None, as_json: bool) -> bool:
         for n in numbers
     ]
     facts = [{"name": n.name, "verdict": n.verdict, "published": n.published, "again": n.again} for n in numbers]
-    show(as_json, {"key": key, "numbers": facts}, lines)
-    return all(n.verdict != "different" for n in numbers)
+    same = all(n.verdict != "different" for n in numbers)
+    return Answer({"key": key, "numbers": facts}, lines, exit_code=0 if same else 1)
 
 
 def crate(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write ro-crate-metadata.json into results: inputs, code, outputs, each with its hash, for an archive.
 
     Authors and licence are those of the nearest CITATION.cff. `verify` then holds the files against it.
@@ -123,4 +117,4 @@ def crate(
     from marginalia.reporting.verification.verify import folders
 
     written = [str(write(folder, registry.cards())) for folder in folders(results)]
-    show(as_json, {"written": written}, written)
+    return Answer({"written": written}, written)

@@ -1,11 +1,12 @@
-"""What the verbs of the command line share: options, and how they read and print."""
+"""What the verbs of the command line share: options, how they read, and the answer that they return."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from marginalia.quality.raw_rows import Sample
 
 _R = TypeVar("_R", bound="PrivateRows")
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 DATA_HELP = "CSV or Parquet file, pattern of files, or URL of a database's table, as the domain says."
 Data = Annotated[str, typer.Option("--data", help=DATA_HELP)]
 DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
@@ -28,16 +28,25 @@ EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget,
 DeltaOption = Annotated[float, typer.Option("--delta", help="At most 0.01; far less than 1 in the number of records.")]
 SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP)]
-Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
-UnitOption = Annotated[
-    str | None, typer.Option("--unit", help="Column that names the person or household of each row: all its rows.")
-]
-RowsPerUnit = Annotated[
-    int | None, typer.Option("--rows-per-unit", min=1, help="Most rows of one unit that are kept; default: 1.")
-]
-Calibration = Annotated[
-    str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
-]
+RelationOption = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb returns: `content` for ``--json``, and the same as lines of text.
+
+    Parameters
+    ----------
+    content : object
+        Of JSON types.
+    lines : iterable of str
+    exit_code : int
+        1: a check found something; 2: bad input.
+    """
+
+    content: object
+    lines: Iterable[str]
+    exit_code: int = 0
 
 
 def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None], *, option: str = "--out") -> None:
@@ -173,7 +182,17 @@ def _with_rows(rows: _R, data: str) -> _R:
     return rows
 
 
-def show(as_json: bool, content: object, lines: Iterable[str]) -> None:
-    """Print `content` as JSON, or `lines`."""
-    for line in [json.dumps(content, indent=1, default=str)] if as_json else lines:
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer."""
+    for line in [json.dumps(answer.content, indent=1, default=str)] if as_json else answer.lines:
         print(line if as_json else printable(line))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each row, its cells under each other.
+
+    >>> aligned([["a", "1"], ["bcd", "2"]])
+    ['a    1', 'bcd  2']
+    """
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return ["  ".join([*map(str.ljust, cells, widths), last]) for *cells, last in rows]
