@@ -37,7 +37,7 @@ def folder(call, tmp_path, monkeypatch):
             "id": range(3000),
             "age": age.astype(str),
             "ward": rng.choice(list("abc"), 3000),
-            "left": days.strftime("%d.%m.%Y"),
+            "left": days.strftime("%Y-%m-%d"),
             "pay": np.minimum(age * 0.6, 59).round(2),
             "ill": np.where(age > 50, "yes", "no"),
         }
