@@ -97,10 +97,10 @@ class PrivateRows(ABC):
 
 
 class CountSource(PrivateRows):
-    """Private rows of a public domain, wherever they lie. `Table` is the one in memory.
+    """Private rows of a public domain: a `Table` in memory, or a `Stream` of rows that stay where they are.
 
-    A method that needs counts only runs on every source, and the same seed gives the same release from each. Methods
-    call it inside a mechanism, as all that reads private rows; `expect` reads nothing.
+    A method that needs only counts runs on both, and the same seed gives the same release from each. A method calls
+    these functions inside a mechanism, like everything that reads private rows; `expect` reads nothing.
 
     >>> source = Table([[0, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
     >>> isinstance(source, CountSource), source.counts(["b"])
@@ -113,7 +113,7 @@ class CountSource(PrivateRows):
 
     @abstractmethod
     def expect(self, marginals: Iterable[Sequence[str]]) -> None:
-        """Say which marginals may be asked, so that one pass over the rows can count many of them."""
+        """Announce the marginals that will be needed, so that one pass over the rows can count many of them."""
 
     @abstractmethod
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> CountSource:

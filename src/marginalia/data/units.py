@@ -357,11 +357,11 @@ def ranks(units: Numbers, hashes: Hashes) -> NDArray[np.int64]:
     """
     order = np.lexsort((hashes, units))
     units, hashes = units[order], hashes[order]
-    number = place_in_run(units, hashes)
+    number = _place_in_run(units, hashes)
     apart = _mixed(hashes + number.astype(np.uint64) * _STEP)
     by_hash = np.lexsort((apart, units))
     rank = np.empty_like(units)
-    rank[by_hash] = place_in_run(units[by_hash])
+    rank[by_hash] = _place_in_run(units[by_hash])
     same = np.cumsum(number == 0)
     found = np.empty_like(units)
     found[order] = rank[np.lexsort((rank, same))]
@@ -390,7 +390,7 @@ def first_rows(units: Numbers, most: int) -> NDArray[np.intp]:
     array([0, 1, 2])
     """
     order = np.argsort(units, kind="stable")
-    return np.sort(order[place_in_run(units[order]) < most])
+    return np.sort(order[_place_in_run(units[order]) < most])
 
 
 def kept_line(unit: Unit, sizes: NDArray[np.int64]) -> str:
@@ -405,12 +405,8 @@ def kept_line(unit: Unit, sizes: NDArray[np.int64]) -> str:
     return f"units, off the private rows: {many}; at most {unit.rows} of each are kept, {share}"
 
 
-def place_in_run(*sorted_by: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each entry in its run of equal ones.
-
-    >>> place_in_run(np.array([4, 4, 7]))
-    array([0, 1, 0])
-    """
+def _place_in_run(*sorted_by: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each entry in its run of equal ones."""
     n = len(sorted_by[0])
     begins = np.ones(n, bool)
     begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in sorted_by])

@@ -9,7 +9,6 @@ from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import PrivateRows, RawTable, Table
-from marginalia.errors import InputError
 
 
 def complete(rows: PrivateRows, target: str) -> PrivateRows:
@@ -23,11 +22,6 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
     ----------
     rows : Table, RawTable or Stream
     target : str
-
-    Raises
-    ------
-    InputError
-        The rows are of another kind.
 
     Examples
     --------
@@ -46,9 +40,8 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
     if isinstance(rows, Table):
         kept = rows.take(rows.column(target) != attribute.missing_code)
         return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units, kept.unit_keys)
-    if isinstance(rows, Stream):
-        return rows.complete(target, _domain(rows.domain, attribute))
-    raise InputError(f"rows without a target cannot be left out of a {type(rows).__name__}; leave them out of the data")
+    assert isinstance(rows, Stream)
+    return rows.complete(target, _domain(rows.domain, attribute))
 
 
 def _never_missing(attribute: Attribute) -> Attribute:
