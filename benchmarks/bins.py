@@ -27,7 +27,7 @@ from harness import RESULTS, Line
 from numpy.typing import NDArray
 
 from marginalia.data.coding import original_values
-from marginalia.data.domain import Schema
+from marginalia.data.domain import Domain
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
@@ -121,7 +121,7 @@ def bought(column: Column, sample: Array, bounds: str, share: float, seed: int) 
         ends = np.array(column.bounds if bounds == "wide" else column.range())
         as_dates = np.datetime_as_string(ends.astype(int).astype("datetime64[D]")).tolist()
         edges["bounds"] = as_dates if column.type == "date" else ends.tolist()
-    schema = Schema.from_dict({"attributes": [{"name": "x", "type": column.type, "edges": edges}]})
+    schema = Domain.from_dict({"attributes": [{"name": "x", "type": column.type, "edges": edges}]})
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     domain, table = preprocess(
         pd.DataFrame({"x": cells}), schema, preprocessing_share=share, session=Session(ledger, Randomness(seed))

@@ -32,9 +32,9 @@ import pandas as pd
 from discretiser_tables import METRICS, TABLES, Raw, quality
 from harness import RESULTS, Measured, in_own_process, machine, measured
 
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.catalogue import catalogue
-from marginalia.data.domain import Content, Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.methods.aim import AIM
 from marginalia.methods.mst import MST
@@ -122,15 +122,21 @@ def binned(raw: Raw, column: str, edges: Iterable[float]) -> Attribute:
     )  # type: ignore[arg-type]
 
 
+def open_column(raw: Raw, name: str) -> Attribute:
+    return Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+
+
 def bought(raw: Raw, run: Run) -> tuple[Table, float, float]:
     columns = [
-        Purchase(c, "edges", run.rule, BINS, kind="numeric", type=raw.numeric[c]) if c in raw.numeric else fixed(raw, c)
+        Attribute(c, kind="numeric", type=raw.numeric[c], private=PrivateBins(run.rule, BINS))
+        if c in raw.numeric
+        else fixed(raw, c)
         for c in raw.train.columns
     ]
     ledger = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA, planned=True)
     _, table = preprocess(
         raw.train,
-        Schema(Content(tuple(columns))),
+        Domain(columns),
         session=Session(ledger, Randomness(run.seed, "bins")),
         preprocessing_share=run.share,
     )
@@ -152,7 +158,9 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
         if name not in raw.numeric:
             attributes.append(fixed(raw, name))
             continue
-        column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
+        column = numbers(
+            raw.train[name], Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+        )
         whole = raw.numeric[name] == "integer"
         found = density(
             lambda column=column: column, whole=whole, mu=mu / math.sqrt(3), session=Session(free, randomness)
@@ -181,7 +189,9 @@ def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:
         if name not in raw.numeric:
             attributes.append(fixed(raw, name))
         elif run.rule == "noiseless":
-            column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
+            column = numbers(
+                raw.train[name], Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+            )
             whole = raw.numeric[name] == "integer"
             known = density(
                 lambda column=column: column, whole=whole, mu=1e3, session=Session(Ledger("add_remove"), Randomness(0))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data.attribute import StructuralZeros
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.csv import open_csv
 from marginalia.data.sources.parquet import open_parquet
@@ -79,10 +79,10 @@ def test_rows_of_a_stream_that_are_left_out_are_encoded_as_those_of_a_table(fram
 
 def test_raw_rows_keep_what_is_to_be_bought(frame):
     bought = {"name": "ward", "type": "string", "labels": "private", "missing": []}
-    schema = Schema.from_dict({"attributes": [*CONTENT["attributes"][:2], bought]})
+    schema = Domain.from_dict({"attributes": [*CONTENT["attributes"][:2], bought]})
     rows = complete(RawTable.of(frame, schema), "ill")
     assert rows.n_rows == frame["ill"].isin(["no", "yes"]).sum()
-    assert rows.purchases == schema.purchases
+    assert rows.domain.open_columns == schema.open_columns
     assert rows.domain["ill"].missing is None
     model = fit_learner(
         "ssp", RawTable.of(frame, schema), "ill", Budget(1.0, 1e-5, "add_remove", 0), on_missing_target="drop"

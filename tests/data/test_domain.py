@@ -3,9 +3,9 @@ import pickle
 import pandas as pd
 import pytest
 
-from marginalia.data.attribute import Attribute, StructuralZeros
+from marginalia.data.attribute import Attribute, PrivateBins, StructuralZeros
 from marginalia.data.coding import codes_of
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 
 ATTRIBUTES = "attributes: [{name: age, size: 3}, {name: pensioner, size: 2}]\n"
@@ -120,7 +120,7 @@ def test_a_wrong_domain_is_one_clear_line(tmp_path, keys, said):
     path = tmp_path / "d.yaml"
     path.write_text(f"attributes: [{{name: x, {keys}}}]")
     with pytest.raises(InputError, match=said) as error:
-        Domain.from_yaml(path)
+        Domain.from_yaml(path).require_closed(str(path))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -169,11 +169,11 @@ def test_a_domain_with_an_inferred_fact_is_inferred():
 )
 def test_a_purchase_does_not_cover_what_was_inferred_beside_it(said, source):
     ward = {"name": "ward", "type": "string", "labels": "private"}
-    schema = Schema.from_dict({"source": said, "attributes": [ward, {"name": "ill", "type": "boolean"}]})
-    assert schema.domain({"ward": schema.purchases[0].attribute(labels=["a"])}).source == source
+    schema = Domain.from_dict({"source": said, "attributes": [ward, {"name": "ill", "type": "boolean"}]})
+    assert schema.closed({"ward": schema.open_columns[0].closed(labels=["a"])}).source == source
 
 
-def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
+def test_an_open_domain_is_closed_when_its_facts_are_bought(tmp_path):
     path = tmp_path / "d.yaml"
     path.write_text(
         "ignored: [id]\n"
@@ -183,19 +183,20 @@ def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
         "- {name: ward, type: string, labels: private, inferred: [labels, type]}\n"
         "- {name: ill, type: boolean}\n"
     )
-    schema = Schema.read(path)
-    assert Schema.from_dict(schema.to_dict()).columns == schema.columns
-    age, born, ward = schema.purchases
-    assert (age.rule, age.bins, age.bounds, born.bounds) == ("quantile", 4, (0, 120), (0, 2))
-    assert (ward.fact, ward.inferred) == ("labels", ("type",))
-    with pytest.raises(InputError, match="attribute 'born' is not bought yet"):
-        schema.domain({"age": age.attribute(edges=(0, 9, 99))})
+    schema = Domain.from_yaml(path)
+    assert Domain.from_dict(schema.to_dict()) == schema
+    age, born, ward = schema.open_columns
+    assert age.private == PrivateBins("quantile", 4, (0, 120))
+    assert (born.private, ward.open_fact, ward.inferred) == (PrivateBins("uniform", 16, (0, 2)), "labels", ("type",))
+    assert (age.needs_epsilon, born.needs_epsilon, ward.needs_epsilon) == (True, False, True)
+    with pytest.raises(InputError, match="the edges of 'born' are left to be bought"):
+        schema.closed({"age": age.closed(edges=(0, 9, 99))})
     bought = [
-        age.attribute(edges=(0, 9, 99)),
-        born.attribute(edges=(0, 2)),
-        ward.attribute(labels=["a"]),
+        age.closed(edges=(0, 9, 99)),
+        born.closed(edges=(0, 2)),
+        ward.closed(labels=["a"]),
     ]
-    domain = schema.domain({a.name: a for a in bought})
+    domain = schema.closed({a.name: a for a in bought})
     assert (domain.names, domain.sizes, domain.ignored) == (("age", "born", "ward", "ill"), (3, 2, 3, 2), ("id",))
     assert domain.source == "inferred"  # the type of ward still is
     domain.to_json(tmp_path / "bought.json")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from marginalia.data.checking import check
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.drafting import draft
 from marginalia.data.folding import folds_of
 from marginalia.data.table import Table
@@ -150,8 +150,8 @@ def test_a_draft_proposes_timestamps_with_their_unit_and_zone(tmp_path, call):
     code, out, err = call("domain", "init", tmp_path / "t.csv")
     assert code == 0, err
     assert "folded, for your eyes only: column 'instants': 300 of 300 rows (100 %) have an offset" in out
-    schema = Schema.from_dict(yaml.safe_load((tmp_path / "t.domain.yaml").read_text()))
-    domain = schema.domain()
+    schema = Domain.from_dict(yaml.safe_load((tmp_path / "t.domain.yaml").read_text()))
+    domain = schema
     assert [domain[name] for name in drafted] == list(drafted.values())
     assert Table.from_frame(frame, domain).n_rows == 300
     for name, of in drafted.items():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, StructuralZeros
 from marginalia.data.coding import RawColumn
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table, write_batches
 from marginalia.errors import InputError
@@ -384,11 +384,11 @@ def test_dates_are_read_and_written_by_their_format(tmp_path):
             Domain.from_dict({"attributes": [{**edges[0], "format": wrong}]})
     with pytest.raises(InputError, match="'format' is for dates"):
         Domain.from_dict({"attributes": [{"name": "a", "type": "string", "labels": ["x"], "format": "%d"}]})
-    bought = Schema.from_dict(
+    bought = Domain.from_dict(
         {"attributes": [{**edges[0], "edges": {"private": "uniform", "bounds": ["2024-01-01", "2024-12-31"]}}]}
     )
-    assert bought.stand_in()["seen"].format == "%d/%m/%Y"
-    assert Schema.from_dict(bought.to_dict()).columns == bought.columns
+    assert bought.placeholder()["seen"].format == "%d/%m/%Y"
+    assert Domain.from_dict(bought.to_dict()) == bought
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -7,7 +7,7 @@ import pytest
 from tiers import others_slow
 
 from marginalia.data.coding import as_text, codes_of, numbers_of, original_values
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, widths
 from marginalia.data.sources.opening import stream
 from marginalia.data.table import Table, write_batches
@@ -137,7 +137,7 @@ def test_special_texts_that_are_something_else_too_are_refused(facts, why):
 
 
 def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
-    schema = Schema.from_dict(
+    schema = Domain.from_dict(
         {
             "attributes": [
                 {"name": "ward", "type": "string", "labels": "private", "special": ["refused"], "missing": ["?"]},
@@ -145,7 +145,7 @@ def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
             ]
         }
     )
-    assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
+    assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     # Were the special cells read as numbers, or as categories, they would be most of what is bought.
     frame = pd.DataFrame({"ward": ["a"] * 300 + ["refused"] * 900 + ["?"] * 10, "crp": ["5"] * 300 + ["<0.1"] * 910})
     ledger = Ledger("add_remove", epsilon=60.0, delta=1e-5, planned=True)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiers import others_slow
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import codes_of, original_values
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.opening import stream
 from marginalia.data.table import Table, write_batches
@@ -272,7 +272,7 @@ def attribute(**facts):
 )
 def test_what_a_domain_cannot_mean_is_refused_in_one_line(facts, why):
     with pytest.raises(InputError, match=why):
-        Schema.from_dict({"attributes": [{"name": "t", **facts}]}).stand_in()
+        Domain.from_dict({"attributes": [{"name": "t", **facts}]}).placeholder()
 
 
 def test_edges_and_labels_of_times_are_iso_in_the_zone_of_the_domain():
@@ -305,8 +305,8 @@ def test_edges_of_times_are_bought(unit, rule, bounds):
     cells = [*instants.astype(str), "x", "refused", None, pd.NaT, "9999-12-31T23:59:59-12:00", datetime.date(1, 1, 1)]
     bought = {"private": rule, "bins": 6} if bounds is None else {"private": rule, "bins": 6, "bounds": bounds}
     facts = {"name": "t", "type": "timestamp", "unit": unit, "zone": "Europe/Berlin", "special": ["refused"]}
-    schema = Schema.from_dict({"attributes": [{**facts, "edges": bought}]})
-    assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
+    schema = Domain.from_dict({"attributes": [{**facts, "edges": bought}]})
+    assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     ledger = Ledger("add_remove", epsilon=50.0, delta=1e-5)
     domain, table = preprocess(pd.DataFrame({"t": cells}), schema, session=Session(ledger, Randomness(0)))
     time = domain["t"]
@@ -325,9 +325,9 @@ def test_edges_of_times_are_bought(unit, rule, bounds):
 
 
 def test_a_purchase_of_times_counts_no_special_cell_as_a_value():
-    column = Purchase("t", "edges", "uniform", 4, type="timestamp", unit="hour", special=("refused",))
+    column = Attribute("t", type="timestamp", unit="hour", special=("refused",), private=PrivateBins("uniform", 4))
     assert column.counted_in == "hour"
-    assert column.stand_in().special_codes == range(1, 2)
+    assert column.placeholder().special_codes == range(1, 2)
 
 
 def test_the_rules_of_all_zones_come_with_the_library():

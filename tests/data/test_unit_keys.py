@@ -16,7 +16,7 @@ from pyarrow import parquet
 from marginalia.data import units
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.checking import check
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.sources import bounded
 from marginalia.data.sources.opening import stream
 from marginalia.data.table import RawTable, Table
@@ -101,7 +101,7 @@ def test_without_a_declared_type_one_number_in_two_texts_is_an_error(years: Path
         assert _streamed(f"{years}/{place}", _domain("string")).n_units == 401  # as declared: 7 and 7.0 are two
     schema = {"attributes": [{"name": "age", "type": "integer", "edges": {"private": "quantile"}}], "unit": "id"}
     with pytest.raises(InputError, match=message):
-        RawTable.read(years / "both.csv", Schema.from_dict(schema))
+        RawTable.read(years / "both.csv", Domain.from_dict(schema))
     assert _streamed(f"{years}/parquet", _domain()).n_units == 201  # a number has one text
     (years / "d.json").write_text(json.dumps(_domain().to_dict()))
     for place in ("both.csv", "csv"):
@@ -343,7 +343,7 @@ def test_which_rows_a_raw_table_keeps_follows_the_values_of_its_columns(tmp_path
     edges = {"private": "quantile", "bins": 4}
     columns = [{"name": "pay", "type": "number"}, {"name": "when", "type": "timestamp", "unit": "hour"}]
     content = {"attributes": [{**column, "edges": edges} for column in columns], "unit": "id", "unit_type": "integer"}
-    raw = [RawTable.read(tmp_path / name, Schema.from_dict(content)) for name in ("t.csv", "t.parquet")]
+    raw = [RawTable.read(tmp_path / name, Domain.from_dict(content)) for name in ("t.csv", "t.parquet")]
     kept = [sorted(map(float, rows.frame["pay"])) for rows in raw]
     assert kept[0] == kept[1]
     assert len(kept[0]) == 4
@@ -358,7 +358,7 @@ def test_a_domain_file_declares_the_type_of_its_unit(tmp_path: Path) -> None:
     domain.to_json(tmp_path / "d.json")
     assert Domain.from_json(tmp_path / "d.json") == domain
     assert "unit_type" not in _domain().to_dict()
-    assert Schema.from_dict(domain.to_dict()).of_unit(None, 5).unit == Unit("id", 5, type="integer")
+    assert Domain.from_dict(domain.to_dict()).of_unit(None, 5).unit == Unit("id", 5, type="integer")
     bought = _domain("date", rows_per_unit={"private": 0.9, "most": 8})
     assert bought.unit == BoughtUnit("id", 8, 0.9, type="date")
     assert Domain.from_dict(bought.to_dict()) == bought
@@ -375,7 +375,7 @@ def test_an_entry_of_a_sweep_declares_it_too(tmp_path: Path) -> None:
     assert "unit_type" not in parse_entry("stays", entry, folder=tmp_path).model_dump()
     with pytest.raises(InputError, match="unit_type"):
         parse_entry("stays", {**entry, "unit_type": "int"}, folder=tmp_path)
-    schema = Schema.from_dict({"attributes": [AGE], "unit": "id", "unit_type": "string"})
+    schema = Domain.from_dict({"attributes": [AGE], "unit": "id", "unit_type": "string"})
     with pytest.raises(InputError, match="unit_type is 'string' in the domain and 'integer' here"):
         schema.of_unit(None, None, "integer")
 
@@ -433,7 +433,7 @@ def test_codes_of_a_domain_that_names_a_unit_are_no_table(tmp_path: Path) -> Non
         getattr(rows, f"to_{name[2:]}")(tmp_path / name, original=False)
         with pytest.raises(InputError, match="column 'id' of the domain is missing"):
             Table.read(tmp_path / name, domain=domain, original=False)
-    schema = Schema.from_dict({**domain.to_dict(), "attributes": [{**AGE, "edges": {"private": "quantile"}}]})
+    schema = Domain.from_dict({**domain.to_dict(), "attributes": [{**AGE, "edges": {"private": "quantile"}}]})
     with pytest.raises(InputError, match=message):
         RawTable(pd.DataFrame({"age": [1]}), schema)
 

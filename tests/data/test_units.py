@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.sources.bounded import bound_contributions, sizes_of_units
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.opening import stream
@@ -70,7 +70,7 @@ def test_the_same_rows_are_kept_from_every_way_of_writing_them() -> None:
 def test_a_raw_table_is_bounded_before_anything_is_bought() -> None:
     content = {**CONTENT, "attributes": [{"name": "age", "type": "integer", "edges": {"private": "quantile"}}]}
     frame = _frame(np.random.default_rng(2)).drop(columns="ill")
-    raw = RawTable.of(frame, Schema.from_dict(content))
+    raw = RawTable.of(frame, Domain.from_dict(content))
     assert raw.units is not None
     assert np.bincount(raw.units).max() == 2
     assert "patient" not in raw.names
@@ -153,7 +153,7 @@ def test_the_same_rows_are_kept_from_every_source(places: dict[str, str]) -> Non
 def test_every_step_from_raw_rows_to_codes_keeps_the_keys_of_units() -> None:
     attributes = [{"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}]
     raw = RawTable.of(
-        _frame(np.random.default_rng(4)).drop(columns="ill"), Schema.from_dict({**CONTENT, "attributes": attributes})
+        _frame(np.random.default_rng(4)).drop(columns="ill"), Domain.from_dict({**CONTENT, "attributes": attributes})
     )
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, unit=raw.unit)
     coded = coded_rows(raw, ledger=ledger, random_state=0)
@@ -261,11 +261,11 @@ def test_bought_rows_are_those_of_the_number_that_was_bought(kind: str, relation
     ages = rng.integers(0, 30, len(patients))
     frame = pd.DataFrame({"patient": patients, "age": ages, "ill": rng.random(len(patients)) < 0.5})
     unit_of_4 = Table.from_frame(frame, Domain.from_dict({**BOUGHT, "rows_per_unit": {"private": 0.5, "most": 4}}))
-    schema = Schema.from_dict({**BOUGHT, "rows_per_unit": {"private": 0.6, "most": 16}})
+    schema = Domain.from_dict({**BOUGHT, "rows_per_unit": {"private": 0.6, "most": 16}})
     if kind == "raw":
         age = {"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}
-        schema = Schema.from_dict({**schema.to_dict(), "attributes": [age, CONTENT["attributes"][1]]})
-    rows = Table.from_frame(frame, schema.domain()) if kind == "table" else RawTable.of(frame, schema)
+        schema = Domain.from_dict({**schema.to_dict(), "attributes": [age, CONTENT["attributes"][1]]})
+    rows = Table.from_frame(frame, schema) if kind == "table" else RawTable.of(frame, schema)
     assert rows.unit == BoughtUnit("patient", 16, 0.6)
     ledger = Ledger(relation, epsilon=3.0, delta=1e-5, unit=rows.unit)
     coded = coded_rows(rows, ledger=ledger, random_state=0)

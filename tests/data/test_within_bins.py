@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import as_text, codes_of, original_values
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -172,8 +172,8 @@ def test_what_lies_within_bins_is_written_and_read(tmp_path):
     assert Domain.from_dict({"attributes": [old]})["x"].within is None
     wanted = {"attributes": [{"name": "x", "type": "number", "decimals": 0, "points": [0, 3],
                               "edges": {"private": "adaptive", "bins": 4}}]}  # fmt: skip
-    schema = Schema.from_dict(wanted)
-    assert Schema.from_dict(schema.to_dict()).columns == schema.columns
+    schema = Domain.from_dict(wanted)
+    assert Domain.from_dict(schema.to_dict()) == schema
     assert schema.to_dict()["attributes"][0]["decimals"] == 0
 
 

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from marginalia.cli.app import app
 from marginalia.data import Table
-from marginalia.data.domain import Schema
+from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release
 from marginalia.inference.formulas import design
@@ -103,7 +103,7 @@ READ = [
 
 
 def domain_of(folder):
-    return Schema.read(folder / "d.yaml").stand_in()
+    return Domain.from_yaml(folder / "d.yaml").placeholder()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.ada_ssp import AdaSSPRegressor
@@ -113,7 +113,7 @@ def test_what_a_schema_leaves_open_is_bought_in_the_same_ledger(cls):
     assert names[0] == "domain"
     assert "bounds of age" in names
     assert model.predict(frame.head(3)).shape == (3,)
-    small = made(cls, **parameters).fit(frame, "pay", domain=Schema.from_dict(schema), preprocessing_share=0.5)
+    small = made(cls, **parameters).fit(frame, "pay", domain=Domain.from_dict(schema), preprocessing_share=0.5)
     assert small.ledger_.events != model.ledger_.events
 
 
@@ -179,7 +179,7 @@ REFUSED = {
         lambda f: (pd.concat([f, f[["age"]]], axis=1), {"attributes": BOUGHT, "ignored": ["id"]}), "'age'",
     ),
     "a bad value": (lambda f: (f.assign(stage=3), DOMAIN), "column 'stage', row 0: '3' is not among the labels"),
-    "domain of a wrong kind": (lambda f: (f, 7), "domain is a Domain, a Schema, a dict or the path"),
+    "domain of a wrong kind": (lambda f: (f, 7), "domain is a Domain, a dict or the path"),
     "no such file": (lambda f: (f, "none.yaml"), "none.yaml"),
     "a table with a domain": (lambda f: (Table.from_frame(f, DOMAIN), DOMAIN), "domain is that of a data frame"),
     "a list with a domain": (lambda f: ([[1.0]], DOMAIN), "list"),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.quality.quality import measure
 from marginalia.quality.raw_rows import Sample
 
@@ -57,7 +57,7 @@ def distance(real, made, names):
 
 
 def measured(real, made, tmp_path):
-    schema = Schema.from_dict({"attributes": COLUMNS})
+    schema = Domain.from_dict({"attributes": COLUMNS})
     samples = []
     for name, frame in (("real", real), ("made", made)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)

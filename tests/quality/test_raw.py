@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.quality import raw_rows
 from marginalia.quality.cells import Cells, Values, distance, shares
@@ -44,12 +44,12 @@ def orders(n, seed):
 
 
 def compared(real, made, tmp_path):
-    schema = Schema.from_dict(DOMAIN)
+    schema = Domain.from_dict(DOMAIN)
     samples = []
     for name, frame in (("real", real), ("made", made)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         samples.append(Sample.read(tmp_path / f"{name}.csv", schema))
-    tables = [sample.coded(schema.domain(), "t") for sample in samples]
+    tables = [sample.coded(schema, "t") for sample in samples]
     return measure(*tables, samples=tuple(samples))
 
 
@@ -152,7 +152,7 @@ def test_the_sample_is_the_same_whatever_the_batches(tmp_path, monkeypatch):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=70, index=False)
     samples = [
-        Sample.read(tmp_path / f"rows.{ending}", Schema.from_dict(DOMAIN), seed=3) for ending in ("csv", "parquet")
+        Sample.read(tmp_path / f"rows.{ending}", Domain.from_dict(DOMAIN), seed=3) for ending in ("csv", "parquet")
     ]
     for sample in samples:
         assert sample.n_rows == 3000

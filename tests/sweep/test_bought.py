@@ -10,7 +10,6 @@ import pytest
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.domain import Schema
 from marginalia.data.table import RawTable
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
@@ -162,7 +161,7 @@ def test_errors_of_rows_are_measured_alike_whatever_was_bought(folder):
     assert domain.source == "inferred"
     assert metrics.table_error(raw.coded(domain), raw) == 0
     two = {**ATTRIBUTES[0], "edges": {"private": "uniform", "bins": 2}}
-    coarse = Schema.from_dict({"attributes": [two, *ATTRIBUTES[1:]]})
+    coarse = Domain.from_dict({"attributes": [two, *ATTRIBUTES[1:]]})
 
     def error(schema):
         _, table = preprocess(
@@ -170,7 +169,7 @@ def test_errors_of_rows_are_measured_alike_whatever_was_bought(folder):
         )
         return metrics.table_error(table, raw)
 
-    assert 0 < error(raw.schema) < error(coarse)  # in their own bins both are 0
+    assert 0 < error(raw.domain) < error(coarse)  # in their own bins both are 0
 
 
 class Codes:

@@ -93,13 +93,13 @@ def arrow(values, kind):
 def fate(raw):
     """Return the cell of each row, with its kind, and the code that a domain with many bins or labels gives it."""
     column = RawColumn.of(raw.frame["x"], lenient=True)
-    purchase = raw.purchases[0]
-    if purchase.fact == "labels":
-        bought = purchase.attribute(labels=list(category_counts(raw.frame["x"])))
-        codes = [bought.texts[code] for code in raw.coded(raw.schema.domain({"x": bought})).column("x")]
+    x = raw.domain["x"]
+    if x.private == "labels":
+        bought = x.closed(labels=list(category_counts(raw.frame["x"])))
+        codes = [bought.texts[code] for code in raw.coded(raw.domain.closed({"x": bought})).column("x")]
     else:
-        bought = purchase.attribute(edges=EDGES[purchase.type])
-        codes = raw.coded(raw.schema.domain({"x": bought})).column("x").tolist()
+        bought = x.closed(edges=EDGES[x.type])
+        codes = raw.coded(raw.domain.closed({"x": bought})).column("x").tolist()
     return [None if cell is None else key(cell) for cell in column.cells().tolist()], codes
 
 
@@ -155,8 +155,8 @@ def test_files_of_another_version_are_refused_in_one_line(tmp_path):
 
 
 def test_appended_rows_keep_single_precision():
-    from marginalia.data.domain import Schema
+    from marginalia.data.domain import Domain
 
-    schema = Schema.from_dict({"attributes": [{"name": "x", "type": "string", "labels": "private"}]})
+    schema = Domain.from_dict({"attributes": [{"name": "x", "type": "string", "labels": "private"}]})
     parts = [RawTable(pd.DataFrame({"x": np.array([0.1, 0.2], kind)}), schema) for kind in (np.float32, np.float64)]
     assert parts[0].append(parts[1]).frame["x"].tolist() == [0.1, 0.2, 0.1, 0.2]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
-from marginalia.data.domain import Attribute, Domain, Schema, StructuralZeros
+from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.sources.parquet import open_parquet
 from marginalia.data.sources.stream import BATCH
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
@@ -39,7 +39,7 @@ class Frame:
         Arrays only.
     target_bound : float
         Arrays only; the bound of rows' norms is 1.
-    schema : Schema or None
+    schema : Domain or None
         What fits are told of the domain, whose labels are the raw values; the rest they buy.
     source : {"", "parquet"}
         Rows in memory, or a file that is streamed.
@@ -56,7 +56,7 @@ class Frame:
     one_hot: tuple[str, ...] | None = None
     n_features: int = 0
     target_bound: float = 1.0
-    schema: Schema | None = None
+    schema: Domain | None = None
     source: str = ""
     unit: Unit | None = None
     wide: bool = False
@@ -214,7 +214,7 @@ BOUGHT = Frame(
         ]
     ),
     _TARGETS,
-    schema=Schema.from_dict(
+    schema=Domain.from_dict(
         {
             "attributes": [
                 {"name": "a", "type": "integer", "edges": {"private": "quantile", "bins": 4}},

@@ -172,8 +172,8 @@ class PrivateFit:
         lines = []
         if isinstance(self.rows.unit, BoughtUnit) and ledger is not None:
             lines.append(f"rows_per_unit: at most {ledger.neighbours.contributions}")
-        for purchase in self.rows.purchases:
-            attribute = domain[purchase.name]
+        for column in self.rows.domain.open_columns:
+            attribute = domain[column.name]
             if attribute.edges is None:
                 lines.append(f"{attribute.name}: {attribute.n_values} labels")
                 continue

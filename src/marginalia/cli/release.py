@@ -70,25 +70,25 @@ def release(
 
 def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Answer:
     from marginalia.analyses.prediction import predicted
-    from marginalia.data.domain import Schema
+    from marginalia.data.domain import Domain
     from marginalia.inference.release import estimand_of
     from marginalia.privacy.relation import Neighbours, Relation
 
-    schema = Schema.read(domain).of_unit(options.unit, options.rows_per_unit)
-    if schema.purchases:
-        names = ", ".join(p.name for p in schema.purchases)
+    public = Domain.from_yaml(domain).of_unit(options.unit, options.rows_per_unit)
+    if public.is_open:
+        names = ", ".join(p.name for p in public.open_columns)
         raise InputError(f"--plan needs a domain with nothing left to be bought: give labels or edges of {names}")
     options.check()
     epsilon, delta, relation = options.epsilon, options.delta, options.relation
     found = predicted(
-        *(schema.stand_in(), said),
+        *(public, said),
         n_rows=n_rows,
         epsilon=epsilon,
         delta=delta,
-        neighbours=Neighbours(Relation(relation), schema.unit),
+        neighbours=Neighbours(Relation(relation), public.unit),
     )
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
-    facts["estimand"] = estimand_of(schema.unit)
+    facts["estimand"] = estimand_of(public.unit)
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
     others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
     return Answer({**facts, "predicted": finite}, [*_lines(found, facts), *others])

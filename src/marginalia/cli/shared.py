@@ -91,17 +91,14 @@ def read_domain(path: Path) -> Domain:
     """Read a domain from JSON or YAML; warn of what was read off the private rows."""
     from marginalia.data.domain import Domain
 
-    domain = Domain.from_yaml(path)
+    domain = Domain.from_yaml(path).require_closed(str(path))
     _warn_of_inferred(path, domain)
     return domain
 
 
 def read_domain_of_unit(path: Path, column: str | None, rows: int | None) -> Domain:
     """Read a domain with its privacy unit: that of the options, where the file names none."""
-    from marginalia.data.domain import Schema
-
-    read_domain(path)  # raises the clear line for columns that are learned privately, and warns
-    return Schema.read(path).of_unit(column, rows).domain()
+    return read_domain(path).of_unit(column, rows)
 
 
 def _warn_of_inferred(path: Path, domain: Domain) -> None:
@@ -124,12 +121,12 @@ def read_rows(
 
     `unit` is what the options say: a column, where the file names none, and a number of rows, in place of the file's.
     """
-    from marginalia.data.domain import Schema
+    from marginalia.data.domain import Domain
     from marginalia.data.sources.opening import open_rows
 
-    schema = Schema.read(domain).of_unit(*unit)
-    _warn_of_inferred(domain, schema.stand_in())
-    return _with_rows(open_rows(data, schema, share=share, where=str(domain), notes=notes), data)
+    public = Domain.from_yaml(domain).of_unit(*unit)
+    _warn_of_inferred(domain, public)
+    return _with_rows(open_rows(data, public, share=share, where=str(domain), notes=notes), data)
 
 
 def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
@@ -138,34 +135,34 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
     Labels and edges that a fit would learn privately are read off the real rows: the comparison is private anyway, and
     privately learned bins would favour coarse ones.
     """
-    from marginalia.data.domain import Schema
+    from marginalia.data.domain import Domain
     from marginalia.data.table import RawTable
     from marginalia.quality.raw_rows import Sample
     from marginalia.sweep.metrics import reference_domain
 
-    schema = Schema.read(domain)
-    schema = schema.project(schema.names)  # of all rows, whatever their units
-    _warn_of_inferred(domain, schema.stand_in())
-    ours, theirs = (Sample.read(data, schema) for data in (real, synthetic))
-    whole = schema.stand_in()
-    if schema.purchases:
-        whole = reference_domain(RawTable.of(ours.frame[list(schema.names)], schema, where=real))
+    public = Domain.from_yaml(domain)
+    public = public.project(public.names)  # of all rows, whatever their units
+    _warn_of_inferred(domain, public)
+    ours, theirs = (Sample.read(data, public) for data in (real, synthetic))
+    whole = public
+    if public.is_open:
+        whole = reference_domain(RawTable.of(ours.frame[list(public.names)], public, where=real))
     return (ours.coded(whole, real), theirs.coded(whole, synthetic)), (ours, theirs)
 
 
 def units_line(data: str, domain: Path) -> str:
     """Return one line on how many rows of a table its units keep; empty where the domain file names no unit."""
-    from marginalia.data.domain import Schema
+    from marginalia.data.domain import Domain
     from marginalia.data.reading import read_raw
     from marginalia.data.sources.bounded import sizes_of_units
     from marginalia.data.sources.opening import is_streamed, stream
     from marginalia.data.units import kept_line, unit_sizes
 
-    schema = Schema.read(domain)
-    if (unit := schema.unit) is None:
+    public = Domain.from_yaml(domain)
+    if (unit := public.unit) is None:
         return ""
     if is_streamed(data):
-        domain_of_rows = schema.project(schema.names).stand_in()
+        domain_of_rows = public.project(public.names).placeholder()
         return kept_line(unit, sizes_of_units(stream(data, domain_of_rows), unit))
     return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
 

@@ -1,6 +1,6 @@
 """One column of a public domain: its codes, and the values of the file that they stand for.
 
-Its labels or edges may be left to be bought (`Purchase`).
+Its labels or edges may be open: each fit then learns them from the private rows, with a part of its budget.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -44,6 +44,39 @@ _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double prec
 
 
 @dataclass(frozen=True)
+class PrivateBins:
+    """How a fit learns the edges of a column privately.
+
+    Parameters
+    ----------
+    rule : {"adaptive", "quantile", "uniform"}
+        How edges are chosen.
+    bins : int
+        Most bins, at least 2.
+    bounds : tuple of float, optional
+        Public bounds of the edges, ascending; of dates in days since 1970-01-01, of timestamps in units since then.
+        None: they are learned, too.
+    points : tuple of float
+        Values that have a bin of their own; see `point_edges`.
+
+    Examples
+    --------
+    >>> PrivateBins("uniform", 4, bounds=(0, 8)).reads_rows
+    False
+    """
+
+    rule: Rule
+    bins: int = 16
+    bounds: tuple[float, float] | None = None
+    points: tuple[float, ...] = ()
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether rows are read: bins of equal width inside public bounds need none."""
+        return self.rule != "uniform" or self.bounds is None
+
+
+@dataclass(frozen=True)
 class Attribute:
     """One column: codes from 0 to ``size - 1`` and what they mean.
 
@@ -54,7 +87,7 @@ class Attribute:
     ----------
     name : str
     size : int
-        Number of codes, from 1 to 10,000,000.
+        Number of codes, from 1 to 10,000,000; 0 while the column is open.
     kind : {"categorical", "ordinal", "numeric"}
         ``ordinal`` and ``numeric`` codes follow the order of the values.
     labels : tuple of str, optional
@@ -95,6 +128,8 @@ class Attribute:
     special : tuple of str
         Texts that have a code each, whatever the type: ``"<0.1"`` of a measurement, ``"refused"`` of an answer. They
         stand for no value of the type.
+    private : "labels" or PrivateBins, optional
+        The labels, or the edges, are open: each fit learns them from the private rows.
 
     Raises
     ------
@@ -107,10 +142,12 @@ class Attribute:
     2
     >>> Attribute("ward", 3, labels=("surgery", "medicine"), type="string", missing=("?",)).missing_code
     2
+    >>> Attribute("ward", type="string", private="labels").is_open
+    True
     """
 
     name: str
-    size: int
+    size: int = 0
     kind: Kind = "categorical"
     labels: tuple[str, ...] | None = None
     edges: tuple[float, ...] | None = None
@@ -127,10 +164,14 @@ class Attribute:
     special: tuple[str, ...] = ()
     decimals: int | None = None
     within: Within | None = None
+    private: Literal["labels"] | PrivateBins | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"attribute name {self.name!r} is not a non-empty string")
+        if self.is_open:
+            self._check_open()
+            return
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise self._wrong(f"size must be a positive integer, not {self.size!r}")
         if self.size > LARGEST_SIZE:
@@ -154,6 +195,88 @@ class Attribute:
         self._check_edges()
         self._check_within()
         self._check_type()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its labels or edges are to be learned privately; it has no codes yet."""
+        return self.private is not None
+
+    @property
+    def open_fact(self) -> Literal["labels", "edges"] | None:
+        """What is to be learned privately."""
+        return None if self.private is None else "labels" if self.private == "labels" else "edges"
+
+    @property
+    def needs_epsilon(self) -> bool:
+        """Whether learning what is open takes a part of the budget."""
+        return self.private == "labels" or (isinstance(self.private, PrivateBins) and self.private.reads_rows)
+
+    def closed(
+        self,
+        *,
+        labels: Sequence[str] | None = None,
+        edges: Sequence[float] | None = None,
+        within: Within | None = None,
+        decimals: int | None = None,
+    ) -> Attribute:
+        """Return the open column with the labels or edges that were learned; every value has a code then.
+
+        Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
+        any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
+        and the column is then one of strings: only these have an `other`.
+
+        >>> age = Attribute("age", type="integer", private=PrivateBins("adaptive", 4))
+        >>> age.closed(edges=(0, 18, 65)).texts
+        ('0', '1', 'missing')
+        """
+        missing = self.missing or ()
+        if edges is not None:
+            known = tuple(map(float, edges))
+            return replace(
+                self,
+                size=len(known) + len(self.special),
+                kind="numeric",
+                edges=known,
+                bottom=True,
+                top=True,
+                other=None,
+                missing=missing,
+                lenient=True,
+                decimals=self.decimals if decimals is None else decimals,
+                within=within,
+                private=None,
+            )
+        other = self.other or OTHER
+        while other in (*missing, *self.special):
+            other += "_"
+        known_labels = tuple(label for label in labels or () if label != other)
+        if not known_labels:  # a column needs one; this one then stays empty
+            known_labels, other = (other,), f"{other}_"
+        return Attribute(
+            self.name,
+            len(known_labels) + len(self.special) + 2,
+            self.kind,
+            known_labels,
+            type="string",
+            other=other,
+            missing=missing,
+            inferred=self.inferred,
+            lenient=True,
+            special=self.special,
+        )
+
+    def placeholder(self) -> Attribute:
+        """Return a column that every value fits, as it will fit the learned one; a closed column as it is.
+
+        >>> Attribute("ward", type="string", private="labels").placeholder().texts
+        ('(none)', 'other', 'missing')
+        """
+        if not self.is_open:
+            return self
+        if self.private == "labels":
+            return self.closed(labels=("(none)",))
+        widest = WIDE / 10 ** (self.decimals or 0)
+        return self.closed(edges=(-widest, widest))
 
     @property
     def n_values(self) -> int:
@@ -214,6 +337,21 @@ class Attribute:
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"attribute '{self.name}': {what}")
+
+    def _check_open(self) -> None:
+        if self.type in (None, "code", "boolean"):
+            raise self._wrong("what is bought needs a type: string, integer, number, date or timestamp")
+        if self.size:
+            raise self._wrong("leave 'size' out; it follows from what is bought")
+        if self.labels is not None or self.edges is not None or self.within is not None:
+            raise self._wrong("give labels or edges, and one of them may be bought")
+        if self.private == "labels" and self.type == "timestamp":
+            raise self._wrong("what is bought of timestamps is edges; labels need type: string")
+        if self.private != "labels" and self.type == "string":
+            raise self._wrong("edges are for integers, numbers, dates and timestamps, not for type string")
+        self.placeholder()  # checks the other facts
+        if isinstance(self.private, PrivateBins) and self.private.bounds is not None:
+            self.closed(edges=self.private.bounds)  # rejects bounds between which there are no bins
 
     def _check_labels(self) -> None:
         if self.labels is None:
@@ -448,124 +586,6 @@ def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
     twice, count = Counter(texts).most_common(1)[0] if texts else ("", 0)
     if count > 1:
         raise InputError(f"attribute '{attribute.name}': {what} {values.shown(twice)} stands twice")
-
-
-@dataclass(frozen=True)
-class Purchase:
-    """A column whose labels or edges are left to be bought from the private rows.
-
-    Parameters
-    ----------
-    name : str
-    fact : {"labels", "edges"}
-        What is bought; the other parameters are as of `Attribute`.
-    rule : {"adaptive", "quantile", "uniform"}, optional
-        How edges are chosen.
-    bins : int
-        Most bins, at least 2.
-    bounds : tuple of float, optional
-        Public bounds of the edges, ascending; of dates in days since 1970-01-01, of timestamps in units since then.
-        None: they are bought too.
-
-    Examples
-    --------
-    >>> column = Purchase("age", "edges", rule="adaptive", bins=4, type="integer")
-    >>> column.attribute(edges=(0, 18, 65)).texts
-    ('0', '1', 'missing')
-    """
-
-    name: str
-    fact: Literal["labels", "edges"]
-    rule: Rule | None = None
-    bins: int = 16
-    bounds: tuple[float, float] | None = None
-    kind: Kind = "categorical"
-    type: Type | None = None
-    bottom: bool = False
-    top: bool = False
-    other: str | None = None
-    missing: tuple[str, ...] | None = None
-    inferred: tuple[Fact, ...] = ()
-    format: str | None = None
-    unit: Unit | None = None
-    zone: str | None = None
-    special: tuple[str, ...] = ()
-
-    @property
-    def counted_in(self) -> Unit | None:
-        """As of `Attribute`."""
-        return "day" if self.type == "date" else self.unit
-
-    decimals: int | None = None
-    points: tuple[float, ...] = ()
-
-    def attribute(
-        self,
-        *,
-        labels: Sequence[str] | None = None,
-        edges: Sequence[float] | None = None,
-        within: Within | None = None,
-        decimals: int | None = None,
-    ) -> Attribute:
-        """Return the column with the labels or edges that were bought; every value has a code then.
-
-        Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
-        any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
-        and the column is then one of strings: only these have an `other`.
-        """
-        facts: dict[str, Any] = {
-            "missing": self.missing or (),
-            "inferred": self.inferred,
-            "lenient": True,
-            "special": self.special,
-        }
-        if edges is not None:
-            known = tuple(map(float, edges))
-            return Attribute(
-                self.name,
-                len(known) + len(self.special),
-                "numeric",
-                edges=known,
-                type=self.type,
-                bottom=True,
-                top=True,
-                format=self.format,
-                unit=self.unit,
-                zone=self.zone,
-                decimals=self.decimals if decimals is None else decimals,
-                within=within,
-                **facts,
-            )
-        other = self.other or OTHER
-        while other in (*facts["missing"], *self.special):
-            other += "_"
-        known_labels = tuple(label for label in labels or () if label != other)
-        if not known_labels:  # an attribute needs one; this one then stays empty
-            known_labels, other = (other,), f"{other}_"
-        size = len(known_labels) + len(self.special) + 2
-        return Attribute(self.name, size, self.kind, known_labels, type="string", other=other, **facts)
-
-    @property
-    def free(self) -> bool:
-        """Whether its edges follow from public bounds alone, and no row is read for them."""
-        return self.rule == "uniform" and self.bounds is not None
-
-    def stand_in(self) -> Attribute:
-        """Return an attribute that every value fits, as it will with the one that is bought.
-
-        >>> Purchase("ward", "labels", type="string").stand_in().texts
-        ('(none)', 'other', 'missing')
-        """
-        if self.fact == "labels":
-            return self.attribute(labels=("(none)",))
-        widest = WIDE / 10 ** (self.decimals or 0)
-        return self.attribute(edges=(-widest, widest))
-
-    def __str__(self) -> str:
-        if self.fact == "labels":
-            return f"the labels of '{self.name}'"
-        ends = "bounds too" if self.bounds is None else "inside public bounds"
-        return f"the edges of '{self.name}' ({self.rule}, at most {self.bins} bins, {ends})"
 
 
 @dataclass(frozen=True)

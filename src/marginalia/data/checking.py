@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
@@ -46,14 +46,10 @@ def check(
     ['cannot read no/such/file.csv: No such file or directory']
     """
     notes = [] if notes is None else notes
-    columns: Sequence[Attribute | Purchase]
     try:
-        if isinstance(domain, Domain):
-            columns, may_fold = domain.attributes, domain
-        else:
-            schema = Schema.read(domain)
-            domain, columns, may_fold = schema.stand_in(), schema.columns, known_labels(schema)
-            notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
+        public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
+        notes += [f"to be bought with part of epsilon: {_open_line(column)}" for column in public.open_columns]
+        domain, columns, may_fold = public.placeholder(), public.attributes, known_labels(public)
         if skipped := skipped_of(file):
             notes.append(skipped)
         if is_streamed(file):
@@ -96,6 +92,14 @@ def check(
     if len(frame):
         notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
+
+
+def _open_line(column: Attribute) -> str:
+    private = column.private
+    if not isinstance(private, PrivateBins):
+        return f"the labels of '{column.name}'"
+    ends = "bounds too" if private.bounds is None else "inside public bounds"
+    return f"the edges of '{column.name}' ({private.rule}, at most {private.bins} bins, {ends})"
 
 
 def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]:

@@ -119,12 +119,11 @@ def _check_table(entry: Entry, table: Rows) -> None:
         for column in columns:
             if column not in domain:
                 raise unknown_name(f"{what} of data set '{entry.name}'", column, domain.names)
-    bought = {p.name: p.fact for p in table.purchases}
     for target in (task.target for task in entry.tasks.values()):
-        if target in bought:
+        if domain[target].is_open:
             raise InputError(
-                f"data set '{entry.name}': the {bought[target]} of target '{target}' are to be bought, but errors are "
-                "compared in its units, which must be public: give them in the domain"
+                f"data set '{entry.name}': the {domain[target].open_fact} of target '{target}' are to be bought, but "
+                "errors are compared in its units, which must be public: give them in the domain"
             )
         if domain[target].size > domain[target].n_values:
             raise InputError(

@@ -1,6 +1,6 @@
 """The public domain of a table: which attributes it has, which values each can take, and how that is written down.
 
-A domain file is read strictly. Where it leaves labels or edges to be bought from the private rows it is a `Schema`.
+A domain file is read strictly. Where it leaves labels or edges to be bought from the private rows, the domain is open.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -25,7 +25,7 @@ from marginalia.data.attribute import (
     Attribute,
     Fact,
     Kind,
-    Purchase,
+    PrivateBins,
     Rule,
     StructuralZeros,
     Within,
@@ -44,55 +44,37 @@ _DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
-_COLUMN_KEYS = (*(f.name for f in fields(Attribute)), "points")
+_COLUMN_KEYS = (*(f.name for f in fields(Attribute) if f.name != "private"), "points")
 _READ_KEYS = (*_COLUMN_KEYS, "reviewed")
 _DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a domain file says.
-
-    >>> parse({"age": 8}).columns[0].name
-    'age'
-    """
-
-    columns: tuple[Attribute | Purchase, ...]
-    source: Any = "declared"
-    structural_zeros: tuple[StructuralZeros, ...] = ()
-    ignored: tuple[str, ...] = ()
-    rules: Rules = field(default_factory=Rules)
-    unit: Unit | None = None
-
-
-def parse(content: Any, *, where: str = "domain") -> Content:
-    """Return what a domain file of either form says; see `Domain.from_dict`.
-
-    >>> parse({"attributes": [{"name": "age", "edges": [0, "x"]}]})
-    Traceback (most recent call last):
-    marginalia.errors.InputError: domain: attribute 'age': edges are numbers (or dates, with type: date), not 'x'
-    """
+def _domain(content: Any) -> Domain:
+    """Return the domain of the content of a file of either form; see `Domain.from_dict`."""
     if not isinstance(content, Mapping) or not content:
-        raise InputError(f"{where}: expected an object of attribute names and sizes")
+        raise InputError("expected an object of attribute names and sizes")
     if not isinstance(content.get("attributes"), list):
         if "attributes" in content and not isinstance(content["attributes"], int):
-            raise InputError(f"{where}: 'attributes' must be a list, with a name for every entry")
-        return Content(tuple(_located(where, Attribute, str(n), m) for n, m in content.items()))
+            raise InputError("'attributes' must be a list, with a name for every entry")
+        return Domain(Attribute(str(n), m) for n, m in content.items())
     if unknown := set(content) - {*_KEYS, *_UNIT_KEYS}:
-        raise unknown_name(f"key in {where}", min(map(str, unknown)), (*_KEYS, *_UNIT_KEYS))
+        raise unknown_name("key", min(map(str, unknown)), (*_KEYS, *_UNIT_KEYS))
     zeros = content.get("structural_zeros") or ()
     if not isinstance(zeros, list | tuple):
-        raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
-    ignored = _texts(content.get("ignored") or (), f"{where}: 'ignored'")
-    defaults = _located(where, _defaults, content.get("defaults") or {})
-    columns = tuple(_located(where, _column, _with_defaults(item, defaults)) for item in content["attributes"])
+        raise InputError(f"'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
+    ignored = _texts(content.get("ignored") or (), "'ignored'")
+    defaults = _defaults(content.get("defaults") or {})
+    columns = [_column(_with_defaults(item, defaults)) for item in content["attributes"]]
     if both := set(ignored) & {c.name for c in columns}:
-        raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
-    rules = _located(where, Rules.parse, content.get("rules") or (), content.get("derived") or {})
-    _located(where, rules.check, columns)
-    zeros = tuple(_zeros(z, where) for z in zeros)
-    unit = _located(where, parse_unit, content)
-    return Content(columns, content.get("source", "declared"), zeros, ignored, rules, unit)
+        raise InputError(f"column '{min(both)}' stands under 'attributes' and under 'ignored'")
+    return Domain(
+        columns,
+        source=content.get("source", "declared"),
+        structural_zeros=map(_zeros, zeros),
+        ignored=ignored,
+        rules=Rules.parse(content.get("rules") or (), content.get("derived") or {}),
+        unit=parse_unit(content),
+    )
 
 
 def parse_unit(content: Mapping[str, Any]) -> Unit | None:
@@ -136,36 +118,27 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
 
     >>> as_dict(Attribute("born", 1, "numeric", edges=(0.0, 2.0), type="date"))["edges"]
     ['1970-01-01', '1970-01-03']
+    >>> as_dict(Attribute("ward", type="string", private="labels"))
+    {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
     """
     content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
     for key in _COLUMN_KEYS[3:-1]:
         value = getattr(attribute, key)
         if value is not None and value is not False and (value or key in ("missing", "decimals")):
             content[key] = _listed(value)
-    if attribute.counted_in is not None and attribute.edges is not None:  # the first whole unit of a bin
-        content["edges"] = [values.iso(math.ceil(edge), attribute.counted_in) for edge in attribute.edges]
-    return content
-
-
-def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
-    """Return the keys of a column that is to be bought, as a file has them.
-
-    >>> purchase_as_dict(Purchase("ward", "labels", type="string"))
-    {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
-    """
-    content: dict[str, Any] = {"name": purchase.name, "kind": purchase.kind, "type": purchase.type}
-    if purchase.fact == "labels":
+    unit, private = attribute.counted_in, attribute.private
+    if unit is not None and attribute.edges is not None:  # the first whole unit of a bin
+        content["edges"] = [values.iso(math.ceil(edge), unit) for edge in attribute.edges]
+    if private is not None:
+        del content["size"]
+    if private == "labels":
         content["labels"] = "private"
-    else:
-        content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
-        if purchase.bounds is not None:
-            unit = purchase.counted_in
-            content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in purchase.bounds]
-    last = ("format", "decimals", "points", "unit", "zone", "special")
-    for key in ("bottom", "top", "other", "missing", "inferred", *last):
-        value = getattr(purchase, key)
-        if value is not None and value is not False and (value or key in ("missing", "decimals")):
-            content[key] = _listed(value)
+    elif private is not None:
+        content["edges"] = {"private": private.rule, "bins": private.bins}
+        if private.bounds is not None:
+            content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in private.bounds]
+        if private.points:
+            content["points"] = list(private.points)
     return content
 
 
@@ -173,14 +146,7 @@ def _listed(value: Any) -> Any:
     return [_listed(part) for part in value] if isinstance(value, tuple) else value
 
 
-def _located(where: str, make: Any, *arguments: Any) -> Any:
-    try:
-        return make(*arguments)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-
-
-def _column(item: Any) -> Attribute | Purchase:
+def _column(item: Any) -> Attribute:
     if not isinstance(item, Mapping) or "name" not in item:
         raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
     name = _text(item["name"], "the name of an attribute")
@@ -209,7 +175,7 @@ def _column(item: Any) -> Attribute | Purchase:
             raise InputError(f"{here}: '{key}' must be a word")
     raw_labels, raw_edges = item.get("labels"), item.get("edges")
     if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
-        return _purchase(name, here, item, kind, facts)
+        return _open_column(name, here, item, kind, facts)
     labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
     edges = None if raw_edges is None else _edges(raw_edges, here, facts)
     if points := _points(item, here, facts):
@@ -245,34 +211,25 @@ def _inferred(item: Mapping[str, Any], here: str) -> tuple[str, ...]:
     return () if _flag(item, "reviewed", here) else found
 
 
-def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
-    if facts["type"] in (None, "code", "boolean"):
-        raise InputError(f"{here}: what is bought needs a type: string, integer, number, date or timestamp")
+def _open_column(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Attribute:
     if "size" in item:
         raise InputError(f"{here}: leave 'size' out; it follows from what is bought")
     fact = "edges" if item.get("labels") is None else "labels"
-    del facts["lenient"]  # it will be
+    facts["lenient"] = False  # the column that is learned will be
     facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # it will be bought
     if fact == "labels":
         if item["labels"] != "private" or item.get("edges") is not None:
             raise InputError(f"{here}: give labels or edges, and one of them may be bought")
-        if facts["type"] == "timestamp":
-            raise InputError(f"{here}: what is bought of timestamps is edges; labels need type: string")
-        return Purchase(name, "labels", kind=kind, **facts)
+        return Attribute(name, kind=kind, private="labels", **facts)
     wanted = item["edges"]
     if unknown := set(wanted) - set(_EDGE_KEYS):
         raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
     if (rule := wanted.get("private")) not in get_args(Rule):
         raise unknown_name(f"rule for private edges of {here}", str(rule), get_args(Rule))
-    if facts["type"] == "string":
-        raise InputError(f"{here}: edges are for integers, numbers, dates and timestamps, not for type string")
     bins = _bins(wanted.get("bins", 16), here)
     bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts)
     points = _edges(item["points"], here, facts) if _points(item, here, facts) else ()
-    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts, points=points)
-    if bounds is not None:
-        purchase.attribute(edges=bounds)  # refuses what no bins can lie between
-    return purchase
+    return Attribute(name, kind=kind, private=PrivateBins(rule, bins, bounds, points), **facts)
 
 
 def _points(item: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
@@ -410,7 +367,7 @@ def _other(raw: Any, here: str) -> str | None:
     return OTHER if raw is True else _text(raw, f"{here}: 'other'")
 
 
-def _zeros(item: Any, where: str) -> StructuralZeros:
+def _zeros(item: Any) -> StructuralZeros:
     try:
         names, cells = item["attributes"], item["cells"]
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
@@ -419,7 +376,7 @@ def _zeros(item: Any, where: str) -> StructuralZeros:
             raise TypeError
         return StructuralZeros(tuple(names), tuple(map(tuple, cells)))
     except (KeyError, TypeError):
-        raise InputError(f"{where}: every entry of {_ZEROS_NEED}, got {values.shown(item, 80)}") from None
+        raise InputError(f"every entry of {_ZEROS_NEED}, got {values.shown(item, 80)}") from None
 
 
 _SHOWN = 20  # attributes in the short form
@@ -432,7 +389,8 @@ class Domain:
     Parameters
     ----------
     attributes : iterable of Attribute
-        In column order; names are unique.
+        In column order; names are unique. If one of them is open, the domain is: a fit learns its labels or edges
+        privately, and whatever needs codes raises `InputError`.
     source : {"documented", "declared", "released", "inferred"}
         Where the domain comes from: published documentation, the user's declaration, a differentially private
         release, or the private rows themselves (recorded with a warning: that costs privacy nobody accounted for).
@@ -451,6 +409,8 @@ class Domain:
         Those that were given: a row that lies in one is refused.
     structural_zeros : tuple of StructuralZeros
         These, and those that follow from the rules: no model gives them mass.
+    open_columns : tuple of Attribute
+        The columns whose labels or edges are to be learned privately.
 
     Raises
     ------
@@ -462,6 +422,12 @@ class Domain:
     >>> domain = Domain.from_sizes({"age": 8, "sex": 2, "region": 5})
     >>> domain.project(["region", "sex"]).n_cells()
     10
+    >>> age = {"name": "age", "type": "integer", "edges": {"private": "adaptive", "bins": 4}}
+    >>> domain = Domain.from_dict({"attributes": [age, {"name": "ill", "type": "boolean"}]})
+    >>> [column.name for column in domain.open_columns]
+    ['age']
+    >>> domain.closed({"age": domain["age"].closed(edges=(0, 18, 65, 120))})
+    Domain(age=4, ill=2; released)
     """
 
     def __init__(
@@ -489,7 +455,11 @@ class Domain:
             place = "attribute" if unit.column in self._position else "column that is ignored"
             raise InputError(f"'{unit.column}' names the unit of each row: it is no {place}")
         self.declared_zeros = tuple(structural_zeros)
+        self.open_columns = tuple(a for a in self.attributes if a.is_open)
+        open_names = {a.name for a in self.open_columns}
         for zeros in self.declared_zeros:
+            if both := open_names & set(zeros.attributes):
+                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
             sizes = [self[name].size for name in zeros.attributes]
             if len(set(zeros.attributes)) != len(sizes) or not sizes:
                 raise InputError(f"structural zeros need different attributes, not {list(zeros.attributes)}")
@@ -504,12 +474,14 @@ class Domain:
         """Refuse rules that leave no row, but for what was bought: a refusal would tell about it."""
         tied = {name for rule in self.rules.rules for name in rule.columns}
         attributes = [a for a in self.attributes if a.name in tied]
-        if tied and not any(a.lenient for a in attributes) and not len(some_possible(attributes, self.rules, wanted=1)):
+        known = not any(a.lenient or a.is_open for a in attributes)
+        if tied and known and not len(some_possible(attributes, self.rules, wanted=1)):
             raise InputError("the rules leave no possible row; take one of them out, or change the bins")
 
     @cached_property
     def structural_zeros(self) -> tuple[StructuralZeros, ...]:
         """Cells that no synthetic row lies in: those that were declared, and those that follow from the rules."""
+        self.require_closed()
         return self.declared_zeros + self.rules.zeros({a.name: a for a in self.attributes})
 
     @property
@@ -520,7 +492,26 @@ class Domain:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each attribute, in column order."""
+        self.require_closed()
         return tuple(a.size for a in self.attributes)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether labels or edges of a column are to be learned privately."""
+        return bool(self.open_columns)
+
+    def require_closed(self, where: str = "") -> Domain:
+        """Return the domain; raise `InputError` if a column is open. `where` is named in the message.
+
+        >>> Domain([Attribute("ward", type="string", private="labels")]).sizes
+        Traceback (most recent call last):
+        marginalia.errors.InputError: the labels of 'ward' are left to be bought from the private rows; give ...
+        """
+        for column in self.open_columns:
+            fact = f"the {column.open_fact} of '{column.name}'"
+            place = f"{where}: " if where else ""
+            raise InputError(f"{place}{fact} are left to be bought from the private rows; give them here instead")
+        return self
 
     @property
     def inferred(self) -> dict[str, list[str]]:
@@ -555,7 +546,7 @@ class Domain:
         return hash((self.attributes, self.declared_zeros, self.rules))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{a.name}={a.size}" for a in self.attributes[:_SHOWN])
+        inside = ", ".join(f"{a.name}={a.size or 'open'}" for a in self.attributes[:_SHOWN])
         if len(self) > _SHOWN:
             inside += f", ... {len(self)} attributes in all"
         return f"Domain({inside}; {self.source})"
@@ -569,7 +560,8 @@ class Domain:
 
     def n_cells(self, names: Sequence[str] | None = None) -> int:
         """Return the exact number of cells of the marginal on `names` (default: the whole domain)."""
-        return math.prod(self.sizes if names is None else (self[n].size for n in names))
+        sizes = self.sizes
+        return math.prod(sizes if names is None else (sizes[self.index(n)] for n in names))
 
     def project(self, names: Sequence[str]) -> Domain:
         """Return the domain of `names`, in the order given, with the structural zeros that fit inside.
@@ -577,9 +569,71 @@ class Domain:
         It has no unit: a table of some columns knows the units of its rows. Files may have that column all the same.
         """
         kept = [z for z in self.declared_zeros if set(z.attributes) <= set(names)]
-        attributes, rules = [self[n] for n in names], self.rules.among(names)
         ignored = (*self.ignored, *([] if self.unit is None else [self.unit.column]))
-        return Domain(attributes, source=self.source, structural_zeros=kept, ignored=ignored, rules=rules)
+        rules = self.rules.among(names)
+        return self.replace([self[n] for n in names], structural_zeros=kept, ignored=ignored, rules=rules, unit=None)
+
+    def replace(self, attributes: Iterable[Attribute] | None = None, **facts: Any) -> Domain:
+        """Return the domain with other attributes, or with other keyword arguments of `Domain`.
+
+        >>> Domain.from_sizes({"age": 8}).replace(source="documented")
+        Domain(age=8; documented)
+        """
+        mine: dict[str, Any] = {
+            "source": self.source,
+            "structural_zeros": self.declared_zeros,
+            "ignored": self.ignored,
+            "rules": self.rules,
+            "unit": self.unit,
+        }
+        return Domain(self.attributes if attributes is None else attributes, **(mine | facts))
+
+    def with_attribute(self, attribute: Attribute) -> Domain:
+        """Return the domain with another attribute of the same name in place of one."""
+        return self.replace(attribute if a.name == attribute.name else a for a in self.attributes)
+
+    def of_kinds(self, kinds: Mapping[str, Kind]) -> Domain:
+        """Return the domain with other kinds for some attributes."""
+        return self.replace(replace(a, kind=kinds.get(a.name, a.kind)) for a in self.attributes)
+
+    def of_unit(self, column: str | None, rows: int | None, of_type: KeyType | None = None) -> Domain:
+        """Return the domain with a unit that is said elsewhere: its column and type, where it names none, or its rows.
+
+        >>> print(Domain.from_sizes({"ward": 2}).of_unit("patient", 3).unit)
+        one `patient`, at most 3 rows each
+        """
+        if column is None and rows is None and of_type is None:
+            return self
+        if self.unit is not None and column not in (None, self.unit.column):
+            raise InputError(f"the unit is '{self.unit.column}' in the domain and '{column}' here: name one")
+        own = {} if self.unit is None else unit_as_dict(self.unit)
+        if of_type is not None and own.get("unit_type", of_type) != of_type:
+            raise InputError(f"unit_type is '{own['unit_type']}' in the domain and '{of_type}' here: give it once")
+        said = {"unit": column, "rows_per_unit": rows, "unit_type": of_type}
+        unit = parse_unit({**own, **{key: value for key, value in said.items() if value}})
+        return self.replace(ignored=[n for n in self.ignored if unit is None or n != unit.column], unit=unit)
+
+    def closed(self, learned: Mapping[str, Attribute] | None = None) -> Domain:
+        """Return the domain with the columns that were learned, by name, in place of the open ones.
+
+        Its source is ``released`` where rows were read for them; ``inferred`` stays.
+        """
+        if not self.is_open:
+            return self
+        source = self.source
+        if source != "inferred" and any(a.needs_epsilon for a in self.open_columns):
+            source = "released"
+        return self.replace(((learned or {}).get(a.name, a) for a in self.attributes), source=source).require_closed()
+
+    def placeholder(self) -> Domain:
+        """Return the domain with a placeholder for each open column: any value has a code in it."""
+        return self.closed({a.name: a.placeholder() for a in self.open_columns})
+
+    def without_open(self) -> Domain:
+        """Return the domain of the columns that are not open, by which tables with the others can be read."""
+        known = [a for a in self.attributes if not a.is_open]
+        ignored = (*self.ignored, *(a.name for a in self.open_columns))
+        return self.replace(known, ignored=ignored, rules=self.rules.among(a.name for a in known))
 
     def drop(self, name: str) -> Domain:
         """Return the domain without attribute `name`."""
@@ -610,22 +664,10 @@ class Domain:
         Raises
         ------
         InputError
-            The first thing that is wrong; or labels or edges are left to be bought: that is a `Schema`.
+            The first thing that is wrong.
         """
-        said = parse(content, where=where)
-        attributes = [a for a in said.columns if isinstance(a, Attribute)]
-        if bought := [c for c in said.columns if isinstance(c, Purchase)]:
-            fact = f"the {bought[0].fact} of '{bought[0].name}'"
-            raise InputError(f"{where}: {fact} are left to be bought from the private rows; give them here instead")
         try:
-            return cls(
-                attributes,
-                source=said.source,
-                structural_zeros=said.structural_zeros,
-                ignored=said.ignored,
-                rules=said.rules,
-                unit=said.unit,
-            )
+            return _domain(content)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -653,160 +695,6 @@ class Domain:
         write_text(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
-class Schema:
-    """What is publicly known of a raw table, and what is to be bought.
-
-    Parameters
-    ----------
-    content : Content
-        Of a domain file.
-
-    Attributes
-    ----------
-    columns : tuple of Attribute or Purchase
-        In the order of the file.
-    purchases : tuple of Purchase
-        The columns whose labels or edges are to be bought; none: the file is a whole domain.
-    ignored : tuple of str
-        Columns of the table that are not read.
-
-    Examples
-    --------
-    >>> age = {"name": "age", "type": "integer", "edges": {"private": "adaptive", "bins": 4}}
-    >>> schema = Schema.from_dict({"attributes": [age, {"name": "ill", "type": "boolean"}]})
-    >>> [column.name for column in schema.purchases]
-    ['age']
-    >>> schema.domain({"age": schema.purchases[0].attribute(edges=(0, 18, 65, 120))})
-    Domain(age=4, ill=2; released)
-    """
-
-    def __init__(self, content: Content) -> None:
-        bought = {c.name for c in content.columns if isinstance(c, Purchase)}
-        for zeros in content.structural_zeros:
-            if both := bought & set(zeros.attributes):
-                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
-        self.columns = content.columns
-        self.purchases = tuple(c for c in content.columns if isinstance(c, Purchase))
-        self.ignored = tuple(dict.fromkeys((*content.ignored, *content.rules.unread)))
-        self.unit = content.unit
-        self._content = content
-
-    @classmethod
-    def from_dict(cls, content: Any, *, where: str = "domain") -> Schema:
-        """Build a schema from the content of a domain file; see `Domain.from_dict`."""
-        try:
-            schema = cls(parse(content, where=where))
-            schema.stand_in()  # refuses what no domain can hold
-            return schema
-        except InputError as error:
-            raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Schema:
-        """Read a schema from a YAML or JSON file."""
-        return cls.from_dict(read_content(path, "domain file"), where=str(path))
-
-    def domain(self, bought: Mapping[str, Attribute] | None = None) -> Domain:
-        """Return the domain with the attributes that were bought, by name, in place of the purchases.
-
-        Its source is ``released`` where anything was bought, else that of the file; ``inferred`` stays.
-
-        Raises
-        ------
-        InputError
-            A purchase has not been made.
-        """
-        bought = bought or {}
-        if open_ := [c.name for c in self.purchases if c.name not in bought]:
-            raise InputError(f"attribute '{open_[0]}' is not bought yet")
-        source: Source = self._content.source
-        if source != "inferred" and not all(c.free for c in self.purchases):  # what was read off the rows stays so
-            source = "released"
-        attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
-        zeros_ = self._content.structural_zeros
-        return Domain(
-            attributes,
-            source=source,
-            structural_zeros=zeros_,
-            ignored=self.ignored,
-            rules=self._content.rules,
-            unit=self.unit,
-        )
-
-    def of_unit(self, column: str | None, rows: int | None, of_type: KeyType | None = None) -> Schema:
-        """Return the schema with a unit that is said elsewhere: its column and type, where it names none, or its rows.
-
-        >>> print(Schema.from_dict({"attributes": [{"name": "ward", "size": 2}]}).of_unit("patient", 3).unit)
-        one `patient`, at most 3 rows each
-        """
-        if column is None and rows is None and of_type is None:
-            return self
-        if self.unit is not None and column not in (None, self.unit.column):
-            raise InputError(f"the unit is '{self.unit.column}' in the domain and '{column}' here: name one")
-        own = {} if self.unit is None else unit_as_dict(self.unit)
-        if of_type is not None and own.get("unit_type", of_type) != of_type:
-            raise InputError(f"unit_type is '{own['unit_type']}' in the domain and '{of_type}' here: give it once")
-        said = {"unit": column, "rows_per_unit": rows, "unit_type": of_type}
-        unit = parse_unit({**own, **{key: value for key, value in said.items() if value}})
-        ignored = tuple(name for name in self.ignored if unit is None or name != unit.column)
-        schema = Schema(replace(self._content, ignored=ignored, unit=unit))
-        schema.stand_in()  # refuses a column that is an attribute
-        return schema
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
-
-    def stand_in(self) -> Domain:
-        """Return the domain with a stand-in for each column that is to be bought: any value has a code in it."""
-        return self.domain({purchase.name: purchase.stand_in() for purchase in self.purchases})
-
-    def known(self) -> Domain:
-        """Return the domain of the columns that are not to be bought, by which tables with the others can be read."""
-        bought = [purchase.name for purchase in self.purchases]
-        known = [column for column in self.columns if isinstance(column, Attribute)]
-        return Domain(
-            known,
-            structural_zeros=self._content.structural_zeros,
-            ignored=(*self.ignored, *bought),
-            rules=self._content.rules.among(column.name for column in known),
-            unit=self.unit,
-        )
-
-    def project(self, names: Iterable[str]) -> Schema:
-        """Return the schema of some columns, in its own order, with the structural zeros that fit inside."""
-        kept = set(names)
-        zeros = tuple(z for z in self._content.structural_zeros if set(z.attributes) <= kept)
-        columns = tuple(column for column in self.columns if column.name in kept)
-        rules = self._content.rules.among(kept)
-        ignored = (*self.ignored, *([] if self.unit is None else [self.unit.column]))
-        content = replace(self._content, columns=columns, structural_zeros=zeros, rules=rules)
-        return Schema(replace(content, ignored=ignored, unit=None))
-
-    def with_attribute(self, attribute: Attribute) -> Schema:
-        """Return the schema with another attribute of the same name in place of one."""
-        columns = tuple(attribute if column.name == attribute.name else column for column in self.columns)
-        return Schema(replace(self._content, columns=columns))
-
-    def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
-        """Return the schema with other kinds for some columns."""
-        columns = tuple(replace(column, kind=kinds.get(column.name, column.kind)) for column in self.columns)
-        return Schema(replace(self._content, columns=columns))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of a domain file that says the same."""
-        content: dict[str, Any] = {
-            "attributes": [purchase_as_dict(c) if isinstance(c, Purchase) else as_dict(c) for c in self.columns],
-            "source": self._content.source,
-        }
-        if self._content.structural_zeros:
-            content["structural_zeros"] = [asdict(zeros) for zeros in self._content.structural_zeros]
-        if ignored := [name for name in self.ignored if name not in dict(self._content.rules.derived)]:
-            content["ignored"] = ignored
-        return content | unit_as_dict(self.unit) | self._content.rules.to_dict()
-
-
 def unit_as_dict(unit: Unit | None) -> dict[str, Any]:
     """Return the keys of a unit in a domain file.
 
@@ -820,16 +708,16 @@ def unit_as_dict(unit: Unit | None) -> dict[str, Any]:
     return {"unit": unit.column, "rows_per_unit": rows, **of_type}
 
 
-Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
+Public = Domain | Mapping[str, Any] | str | os.PathLike[str]
 """What a fit takes as the domain of a data frame."""
 
 
-def public_domain(given: Public | None) -> Domain | Schema:
-    """Return the domain of a data frame, or a schema if some of its facts are left to be bought.
+def public_domain(given: Public | None) -> Domain:
+    """Return the domain of a data frame.
 
     Parameters
     ----------
-    given : Domain, Schema, dict or path
+    given : Domain, dict or path
         A dict holds what a domain file holds; see `Domain.from_dict`.
 
     Raises
@@ -847,13 +735,7 @@ def public_domain(given: Public | None) -> Domain | Schema:
     if isinstance(given, Domain):
         return given
     if isinstance(given, Mapping):
-        schema = Schema.from_dict(given)
-    elif isinstance(given, str | os.PathLike):
-        schema = Schema.read(given)
-    elif isinstance(given, Schema):
-        schema = given
-    else:
-        raise InputError(
-            f"domain is a Domain, a Schema, a dict or the path of a domain file, not a {kind_of(given)} object"
-        )
-    return schema if schema.purchases else schema.domain()
+        return Domain.from_dict(given)
+    if isinstance(given, str | os.PathLike):
+        return Domain.from_yaml(given)
+    raise InputError(f"domain is a Domain, a dict or the path of a domain file, not a {kind_of(given)} object")

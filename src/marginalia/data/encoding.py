@@ -87,7 +87,7 @@ class Encoder:
                 f"target '{target}' has a code for missing or other values, which cannot be learnt; leave out rows "
                 "without a target (fit: `--on-missing-target drop`), and `missing` and `other` of it in the domain"
             )
-        self.domain = domain
+        self.domain = domain.require_closed()
         self.target = target
         self.features = tuple(name for name in domain.names if name != target)
         if not self.features:

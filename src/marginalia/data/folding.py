@@ -13,7 +13,7 @@ import numpy as np
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import RawColumn, codes_of
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,14 +80,13 @@ class Folds:
             yield f"folded, for your eyes only: {columns} {what}"
 
 
-def known_labels(schema: Schema) -> Domain:
+def known_labels(domain: Domain) -> Domain:
     """Return the domain of the columns of which it is known what may be folded: labels that are to be bought are not.
 
-    >>> known_labels(Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})).names
+    >>> known_labels(Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})).names
     ()
     """
-    unknown = {purchase.name for purchase in schema.purchases if purchase.fact == "labels"}
-    return schema.project([name for name in schema.names if name not in unknown]).stand_in()
+    return domain.project([a.name for a in domain if a.private != "labels"]).placeholder()
 
 
 def folds_of(frame: pd.DataFrame, domain: Domain) -> list[str]:

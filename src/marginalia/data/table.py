@@ -1,6 +1,6 @@
 """Private rows, and what methods may ask of them: exact counts of a few attributes, their number, the rows in batches.
 
-In memory they are a `Table` of codes, or a `RawTable` of which something is left to be bought.
+In memory they are a `Table` of codes, or a `RawTable` of an open domain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute
 from marginalia.data.cell_files import cell_texts
 from marginalia.data.coding import (
     CORRECT,
@@ -32,7 +32,7 @@ from marginalia.data.coding import (
     codes_of,
     original_values,
 )
-from marginalia.data.domain import Domain, Public, Schema, public_domain
+from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import (
     check_header,
@@ -76,8 +76,7 @@ class PrivateRows(ABC):
     ['n_rows']
     """
 
-    domain: Domain  # what is public of them; a column that is to be bought has a stand-in
-    purchases: tuple[Purchase, ...] = ()  # what is left to be bought before they have codes
+    domain: Domain  # what is public of them; open where labels or edges are to be bought before they have codes
     unit: Unit | None = None  # whose rows are protected together, at most `unit.rows` of each; None: each row alone
 
     @property
@@ -544,63 +543,65 @@ def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
 
 @dataclass(frozen=True, eq=False)
 class RawTable(PrivateRows):
-    """Rows in original values, with a `Schema` that leaves labels or edges to be bought; immutable.
+    """Rows in original values, of a domain that leaves labels or edges to be bought; immutable.
 
     A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
 
     Parameters
     ----------
     frame : DataFrame
-        The columns of the schema and no others; see `of`.
-    schema : Schema
+        The columns of the domain and no others; see `of`.
+    domain : Domain
+        An open one.
     share : float, optional
         Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.purchase.preprocess`.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
-    >>> raw = RawTable.of(pd.DataFrame({"ward": ["a", "b"]}), schema)
+    >>> domain = Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    >>> raw = RawTable.of(pd.DataFrame({"ward": ["a", "b"]}), domain)
     >>> raw.take([1, 1]).n_rows, raw.names
     (2, ('ward',))
     """
 
     frame: pd.DataFrame
-    schema: Schema
+    domain: Domain
     share: float | None = None
     unit: Unit | None = None
     units: Numbers | None = None
     unit_keys: Hashes | None = None
 
     def __post_init__(self) -> None:
-        if self.schema.unit is not None:
-            raise _without_units(self.schema.unit, "RawTable.of", "schema.project(schema.names)")
+        if self.domain.unit is not None:
+            raise _without_units(self.domain.unit, "RawTable.of", "domain.project(domain.names)")
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, schema: Schema, *, share: float | None = None, where: str = "table") -> Self:
+    def of(cls, frame: pd.DataFrame, domain: Domain, *, share: float | None = None, where: str = "table") -> Self:
         """Return the rows of a data frame, after holding them against all that is public; see `check_known`.
 
-        Where the schema names a unit, at most `unit.rows` rows of each are kept.
+        Where the domain names a unit, at most `unit.rows` rows of each are kept.
         """
         frame = pandas_frame(frame)
-        check_known(frame, schema, where)
-        wanted = [str(name) in schema.names for name in frame.columns]
+        check_known(frame, domain, where)
+        wanted = [str(name) in domain for name in frame.columns]
         inside = frame.loc[:, wanted].reset_index(drop=True)
-        if (unit := schema.unit) is None:
-            return cls(inside, schema, share)
-        rows = cls(inside, schema.project(schema.names), share)
+        if (unit := domain.unit) is None:
+            return cls(inside, domain, share)
+        rows = cls(inside, domain.project(domain.names), share)
         keys, units = _units_of(frame, unit, where)
         contents = [
-            content_hashes(rows.frame.iloc[:, rows.names.index(name)], rows.domain[name]) for name in sorted(rows.names)
+            content_hashes(rows.frame.iloc[:, rows.names.index(name)], domain[name].placeholder())
+            for name in sorted(rows.names)
         ]
         units = by_key(units, keys)
         kept = kept_rows(units, row_hashes(keys, contents), unit)
         return rows.of_units(unit, units, keys).take(kept)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], schema: Schema, *, share: float | None = None) -> Self:
+    def read(cls, path: str | os.PathLike[str], domain: Domain, *, share: float | None = None) -> Self:
         """Read a CSV or Parquet file; see `of`."""
-        return cls.of(read_raw(path), schema, share=share, where=str(path))
+        return cls.of(read_raw(path), domain, share=share, where=str(path))
 
     def of_units(self, unit: Unit | None, units: Numbers | None, keys: Hashes | None = None) -> Self:
         """Return the rows with the number of the unit of each, and its key; see `Table.of_units`."""
@@ -620,17 +621,9 @@ class RawTable(PrivateRows):
         return self.n_rows
 
     def __repr__(self) -> str:
-        return f"RawTable({self.n_rows} rows, {len(self.purchases)} of {len(self.names)} columns to be bought)"
-
-    @cached_property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """The domain with a stand-in for each column that is to be bought."""
-        return self.schema.stand_in()
-
-    @property
-    def purchases(self) -> tuple[Purchase, ...]:  # type: ignore[override]
-        """The columns whose labels or edges are to be bought."""
-        return self.schema.purchases
+        return (
+            f"RawTable({self.n_rows} rows, {len(self.domain.open_columns)} of {len(self.names)} columns to be bought)"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -645,7 +638,7 @@ class RawTable(PrivateRows):
         return replace(self, frame=self.frame.iloc[chosen].reset_index(drop=True), units=units, unit_keys=keys)
 
     def append(self, other: RawTable) -> RawTable:
-        """Return the rows of this table followed by those of `other`, which has the same schema."""
+        """Return the rows of this table followed by those of `other`, which has the same domain."""
         import pandas as pd
 
         def cells(name: Any) -> NDArray[Any]:  # a common type of two columns would change the cells of one of them
@@ -659,17 +652,16 @@ class RawTable(PrivateRows):
     def project(self, names: Iterable[str]) -> Rows:
         """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
         names = list(names)
-        schema = self.schema.project(names)
+        domain = self.domain.project([name for name in self.domain.names if name in names])
         chosen = self.frame[names]
-        if schema.purchases:
-            return replace(self, frame=chosen, schema=schema)
-        return Table.from_frame(chosen, schema.domain()).of_units(self.unit, self.units, self.unit_keys)
+        if domain.is_open:
+            return replace(self, frame=chosen, domain=domain)
+        return Table.from_frame(chosen, domain).of_units(self.unit, self.units, self.unit_keys)
 
     @property
     def known(self) -> Table:
-        """The columns that are not to be bought."""
-        bought = {purchase.name for purchase in self.purchases}
-        rest = self.project([name for name in self.names if name not in bought])
+        """The columns that are not open."""
+        rest = self.project([name for name in self.names if not self.domain[name].is_open])
         assert isinstance(rest, Table)
         return rest
 
@@ -680,7 +672,7 @@ class RawTable(PrivateRows):
     @cached_property
     def digest(self) -> str:
         """Hash of the rows, and of what is publicly known of them."""
-        public = json.dumps([self.schema.to_dict(), self.share], sort_keys=True)
+        public = json.dumps([self.domain.to_dict(), self.share], sort_keys=True)
         digest = hashlib.sha256(public.encode())
         for name in self.frame.columns:
             texts = cell_texts(RawColumn.of(self.frame[name], str(name), lenient=True))
@@ -688,7 +680,7 @@ class RawTable(PrivateRows):
         return digest.hexdigest()
 
 
-def check_known(frame: pd.DataFrame, schema: Schema, where: str = "table") -> None:
+def check_known(frame: pd.DataFrame, domain: Domain, where: str = "table") -> None:
     """Hold a raw table against all that is public: columns, values of those that are not bought, structural zeros.
 
     Raises
@@ -697,14 +689,14 @@ def check_known(frame: pd.DataFrame, schema: Schema, where: str = "table") -> No
         See `Table.from_frame`. Whatever stands in a column that is to be bought is no error.
 
     >>> import pandas as pd
-    >>> schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
-    >>> check_known(pd.DataFrame({"age": [3]}), schema)
+    >>> domain = Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    >>> check_known(pd.DataFrame({"age": [3]}), domain)
     Traceback (most recent call last):
     marginalia.errors.InputError: table: column 'ward' of the domain is missing
     """
-    if absent := [purchase.name for purchase in schema.purchases if purchase.name not in frame.columns]:
+    if absent := [column.name for column in domain.open_columns if column.name not in frame.columns]:
         raise InputError(f"{where}: column '{absent[0]}' of the domain is missing")
-    Table.from_frame(frame, schema.known(), where=where)
+    Table.from_frame(frame, domain.without_open(), where=where)
 
 
 Rows = Table | RawTable
@@ -718,7 +710,7 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
     ----------
     given : PrivateRows or DataFrame
         Of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
-    domain : Domain, Schema, dict or path of a domain file, optional
+    domain : Domain, dict or path of a domain file, optional
         Of a data frame; a table has its own.
     fit : str
         Named where this is neither.
@@ -736,13 +728,13 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
     """
     if isinstance(given, PrivateRows):
         if domain is not None:
-            own = "RawTable has its schema" if given.purchases else "Table has its domain"
-            raise InputError(f"a {own}: domain is that of a data frame; leave it out")
+            own = type(given).__name__
+            raise InputError(f"a {own} has its domain: domain is that of a data frame; leave it out")
         return given
     if not is_frame(given):
         raise InputError(f"{fit} needs a marginalia.data.Table or a data frame, not {kind_of(given)}")
     public, frame = public_domain(domain), with_text_names(given)
-    if isinstance(public, Domain):
+    if not public.is_open:
         return Table.from_frame(frame, public, where="data frame")
     read = frame.loc[:, [name not in public.ignored for name in frame.columns]]
     return RawTable(read, public) if public.unit is None else RawTable.of(read, public)

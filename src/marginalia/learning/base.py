@@ -92,7 +92,7 @@ class LinearLearner(BaseEstimator, ABC):
         self._forget()
         if isinstance(X, PrivateRows) or (isinstance(y, str) and (domain is not None or hasattr(X, "columns"))):
             rows = rows_of(X, domain, fit=f"{type(self).__name__}.fit")
-            if rows.purchases:
+            if rows.domain.is_open:
                 self._check_purchases(rows, y)
             if is_frame(X):
                 self.from_frame_ = True
@@ -105,13 +105,13 @@ class LinearLearner(BaseEstimator, ABC):
         """Refuse, before anything is bought, a target that cannot be learnt."""
         if not isinstance(target, str):
             raise InputError("with a RawTable, y is the name of the target column: fit(table, 'target')")
-        for purchase in rows.purchases:
-            if purchase.name == target:
+        for column in rows.domain.open_columns:
+            if column.name == target:
                 raise InputError(
-                    f"target '{target}': its {purchase.fact} are to be bought, but what a model predicts must be "
+                    f"target '{target}': its {column.open_fact} are to be bought, but what a model predicts must be "
                     "public; give them in the domain"
                 )
-        self._check_classes(self._encoder(rows.domain, target))
+        self._check_classes(self._encoder(rows.domain.placeholder(), target))
 
     def _forget(self) -> None:
         """Drop the last fit: a failed refit must not pass for a fitted model."""
@@ -162,7 +162,8 @@ class LinearLearner(BaseEstimator, ABC):
         if isinstance(given, CountSource):
             return self._table_rows(given, y)
         if isinstance(given, PrivateRows):
-            fact = f"the {given.purchases[0].fact} of '{given.purchases[0].name}'"
+            column = given.domain.open_columns[0]
+            fact = f"the {column.open_fact} of '{column.name}'"
             raise InputError(
                 f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
             )

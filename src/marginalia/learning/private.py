@@ -113,8 +113,8 @@ class BudgetedLearner(LinearLearner):
         X : Table, DataFrame or array-like of shape (n, p)
         y : str or array-like of shape (n,)
             The target's name with a table or a raw data frame, its values with an array.
-        domain : Domain, Schema, dict or path of a domain file, optional
-            Of a raw data frame. Labels and edges that a schema leaves open are bought in the ledger of this fit.
+        domain : Domain, dict or path of a domain file, optional
+            Of a raw data frame. Labels and edges that a domain leaves open are bought in the ledger of this fit.
         preprocessing_share : float, default 0.1
             Share of the budget for these purchases; see `preprocess`.
 

@@ -78,8 +78,8 @@ class _DDSSP(LinearLearner):
             than the source.
         y : str or array-like of shape (n,)
             The target's name with a table or a raw data frame, its values with an array.
-        domain : Domain, Schema, dict or path of a domain file, optional
-            Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a schema leaves open are
+        domain : Domain, dict or path of a domain file, optional
+            Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a domain leaves open are
             bought in the ledger of `marginals`.
         preprocessing_share : float, default 0.1
             Share of the budget for these purchases; see `preprocess`.

@@ -86,7 +86,7 @@ def fit(
     """
     if not arm.source or task is None:
         model = build(registry[arm.method], arm, budget, task)
-        if train.purchases and not _can_buy(type(model)):
+        if train.domain.is_open and not _can_buy(type(model)):
             raise InputError(
                 f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
                 "from marginalia's Synthesizer or PrivateLearner, whose fit buys them, or give them in the domain"

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import NUMBERS, Attribute, Purchase
+from marginalia.data.attribute import NUMBERS, Attribute, PrivateBins
 from marginalia.data.coding import RawColumn
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.opening import name_of, stream
 from marginalia.data.table import Table
@@ -63,7 +63,7 @@ class Sample:
     n_rows: int
 
     @classmethod
-    def read(cls, data: str | os.PathLike[str], schema: Schema, *, seed: int = 0, verbose: bool = False) -> Sample:
+    def read(cls, data: str | os.PathLike[str], domain: Domain, *, seed: int = 0, verbose: bool = False) -> Sample:
         """Read `sampled` rows of a file, of files of a pattern, or of a database; see `open_source`.
 
         The rows are counted first, so that memory holds the sampled rows and a batch only.
@@ -71,9 +71,9 @@ class Sample:
         if str(data).endswith(".zip"):
             frame = read_raw(data)
             return cls(
-                frame.iloc[sampled(len(frame), seed=seed)][list(schema.names)].reset_index(drop=True), len(frame)
+                frame.iloc[sampled(len(frame), seed=seed)][list(domain.names)].reset_index(drop=True), len(frame)
             )
-        source = stream(data, schema.stand_in())
+        source = stream(data, domain.placeholder())
         n_rows, first = source.n_rows, 0
         if not n_rows:
             raise InputError(f"{name_of(data)}: the table has no rows")
@@ -103,23 +103,24 @@ class Sample:
 
 
 def attributes_of(domain: Domain) -> dict[str, Attribute]:
-    """Return the attributes of a domain, and a stand-in for each column that it derives from them.
+    """Return the attributes of a domain, and a placeholder for each column that it derives from them.
 
     >>> content = {"attributes": [{"name": "a", "type": "integer", "edges": [0, 9]}], "derived": {"b": "2 * a"}}
     >>> [a.type for a in attributes_of(Domain.from_dict(content)).values()]
     ['integer', 'integer']
     """
     found = {attribute.name: attribute for attribute in domain}
+    bins = PrivateBins("adaptive")
     for name, compiled in domain.rules.compiled(domain.attributes).items():
         of_type: Any = compiled.type
         if of_type == "boolean":
             found[name] = Attribute(name, 2, type="boolean")
         elif of_type == "string":
-            found[name] = Purchase(name, "labels", type="string").stand_in()
+            found[name] = Attribute(name, type="string", private="labels").placeholder()
         elif of_type in NUMBERS and of_type != "timestamp":
-            found[name] = Purchase(name, "edges", type=of_type).stand_in()
+            found[name] = Attribute(name, type=of_type, private=bins).placeholder()
         else:
-            found[name] = Purchase(name, "edges", type="timestamp", unit="second").stand_in()
+            found[name] = Attribute(name, type="timestamp", unit="second", private=bins).placeholder()
     return found
 
 

@@ -250,21 +250,21 @@ def reference_domain(raw: RawTable) -> Domain:
     and what tables of different domains are measured in.
     """
     found, shares = {}, np.linspace(0, 1, REFERENCE_BINS + 1)
-    for purchase in raw.purchases:
-        column = raw.frame[purchase.name]
-        if purchase.fact == "labels":
-            counts = category_counts(column, (*(purchase.missing or ()), *purchase.special))
+    for column in raw.domain.open_columns:
+        cells = raw.frame[column.name]
+        if column.private == "labels":
+            counts = category_counts(cells, (*(column.missing or ()), *column.special))
             often = sorted(counts, key=lambda label: (-counts[label], label))[:MOST_CATEGORIES]
-            found[purchase.name] = purchase.attribute(labels=sorted(often))
+            found[column.name] = column.closed(labels=sorted(often))
             continue
-        numbers = numbers_of(column, purchase.stand_in())
+        numbers = numbers_of(cells, column.placeholder())
         numbers = numbers[np.isfinite(numbers) & (np.abs(numbers) < WIDE / 2)]
         edges = np.unique(np.quantile(numbers if numbers.size else [0.0], shares, method="inverted_cdf"))
-        if purchase.type != "number":
+        if column.type != "number":
             edges = np.unique(np.floor(edges))
         edges = np.append(edges[:-1] if edges.size > 1 else edges, edges[-1] + 1)  # the largest value is inside
-        found[purchase.name] = purchase.attribute(edges=edges.tolist())
-    domain = raw.schema.domain(found)
+        found[column.name] = column.closed(edges=edges.tolist())
+    domain = raw.domain.closed(found)
     return Domain(domain, source="inferred", ignored=domain.ignored)
 
 

@@ -16,7 +16,7 @@ from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry
 from marginalia.data.cell_files import read_cells, write_cells
 from marginalia.data.checksums import read_description, write_description
-from marginalia.data.domain import Domain, Schema, parse_unit, unit_as_dict
+from marginalia.data.domain import Domain, parse_unit, unit_as_dict
 from marginalia.data.files import atomic_path
 from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import RawTable, Rows, Table
@@ -158,7 +158,7 @@ class Prepared:
             **unit_as_dict(self.table.unit),
         }
         if self.raw is not None:
-            content |= {"schema": self.raw.schema.to_dict(), "preprocessing_share": self.raw.share}
+            content |= {"schema": self.raw.domain.to_dict(), "preprocessing_share": self.raw.share}
             for name, part in (("raw", self.raw), ("raw_test", self.raw_test)):
                 if part is not None:
                     files.append(root / f"{name}.parquet")
@@ -186,9 +186,9 @@ class Prepared:
         public = content["n_public"], content["n_public_test"]
         raw: list[RawTable | None] = [None, None]
         if "schema" in content:
-            schema, share = Schema.from_dict(content["schema"]), content["preprocessing_share"]
+            open_domain, share = Domain.from_dict(content["schema"]), content["preprocessing_share"]
             for i, name in enumerate(["raw", *(["raw_test"] if content["has_test"] else [])]):
-                raw[i] = RawTable(read_cells(root / f"{name}.parquet"), schema, share, unit, units, keys)
+                raw[i] = RawTable(read_cells(root / f"{name}.parquet"), open_domain, share, unit, units, keys)
         described = content["name"], table, tasks, test, content["train_limit"], content["facts"]
         return cls(*described, *public, raw=raw[0], raw_test=raw[1], book=content.get("book"))
 

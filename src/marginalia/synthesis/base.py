@@ -152,8 +152,8 @@ class Synthesizer(Parameters, ABC):
         table : Table or another CountSource, RawTable or DataFrame
         y : None
             There for scikit-learn.
-        domain : Domain, Schema, dict or path of a domain file, optional
-            Of a data frame. Labels and edges that a schema leaves open are bought in the ledger of this fit.
+        domain : Domain, dict or path of a domain file, optional
+            Of a data frame. Labels and edges that a domain leaves open are bought in the ledger of this fit.
         preprocessing_share : float, default 0.1
             Share of the budget for these purchases; see `preprocess`.
 

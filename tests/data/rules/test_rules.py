@@ -9,7 +9,6 @@ from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.data.checking import check
-from marginalia.data.domain import Schema
 from marginalia.data.table import RawTable
 from marginalia.errors import InputError
 from marginalia.synthesis import AIM, Independent, MixtureInference
@@ -87,7 +86,7 @@ def raw(n=400, seed=0):
 )
 def test_what_is_wrong_is_one_clear_line(key, value, said):
     with pytest.raises(InputError) as error:
-        Schema.from_dict({**FILE, key: value}, where="d.yaml")
+        Domain.from_dict({**FILE, key: value}, where="d.yaml")
     assert said in str(error.value)
     assert str(error.value).startswith("d.yaml: ")
 
@@ -231,9 +230,9 @@ def test_rules_about_columns_that_are_bought_hold(make):
 
 
 def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
-    schema = Schema.from_dict({**FILE, "attributes": BOUGHT})
+    schema = Domain.from_dict({**FILE, "attributes": BOUGHT})
     assert "los" in schema.ignored
-    assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
+    assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     frame = raw().assign(discharge=pd.to_datetime("1999-01-01"), sex="m", pregnant="yes")
     table = RawTable.of(frame, schema)
     assert "los" not in table.names
@@ -245,7 +244,7 @@ def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
 def test_thresholds_of_bought_edges_are_refused():
     file = {"attributes": BOUGHT, "rules": [{"never": {"admission": ["< 2020-02-01"], "sex": ["m"]}}]}
     with pytest.raises(InputError, match="the edges of 'admission' are known after the purchase"):
-        Schema.from_dict(file)
+        Domain.from_dict(file)
 
 
 def test_a_model_is_not_blown_up_by_rules():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tiers import others_slow
 
-from marginalia.data.domain import Schema
+from marginalia.data.domain import Domain
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.preprocessing.purchase import preprocess
@@ -57,7 +57,7 @@ def bought(cells, wanted, tape=None):
         return out[-1]
 
     ledger = Ledger("add_remove", epsilon=3.0, delta=1e-3, planned=True)
-    schema = Schema.from_dict({"attributes": [{"name": "x", **wanted}]})
+    schema = Domain.from_dict({"attributes": [{"name": "x", **wanted}]})
     with intercepting(hook):
         domain, table = preprocess(pd.DataFrame({"x": cells}), schema, session=Session(ledger, Randomness(1)))
     return (asked, ledger.events, domain), exact, table.codes[:, 0], out

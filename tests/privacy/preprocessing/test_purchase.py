@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import values
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.mst import MST
@@ -49,7 +49,7 @@ def schema(**changes):
         "ill": {"type": "boolean"},
     }
     columns = {**columns, **changes}
-    return Schema.from_dict({"attributes": [{"name": n, **c} for n, c in columns.items()], "ignored": ["name"]})
+    return Domain.from_dict({"attributes": [{"name": n, **c} for n, c in columns.items()], "ignored": ["name"]})
 
 
 def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
@@ -98,7 +98,7 @@ def test_the_share_is_what_is_spent(relation, share):
 
 def test_columns_of_labels_divide_their_part_of_delta():
     names = ("ward", "city")
-    wanted = Schema.from_dict({"attributes": [{"name": n, "type": "string", "labels": "private"} for n in names]})
+    wanted = Domain.from_dict({"attributes": [{"name": n, "type": "string", "labels": "private"} for n in names]})
     frame = pd.DataFrame({"ward": ["a", "b"] * 200, "city": ["x", "y"] * 200})
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     preprocess(frame, wanted, preprocessing_share=0.2, session=Session(ledger, Randomness(0)))
@@ -135,7 +135,7 @@ def test_even_bins_inside_public_bounds_cost_nothing():
     squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in flattened(ledger.events) if hasattr(e, "sigma"))
     assert squares == pytest.approx(0.2 * gdp_mu(2.0, 1e-5 * 0.8) ** 2)  # all of the share is for the others
     pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
-    alone = Schema.from_dict({"attributes": [{"name": "age", **wanted}]})
+    alone = Domain.from_dict({"attributes": [{"name": "age", **wanted}]})
     domain, _ = preprocess(FRAME[["age"]], alone, session=Session(pure, Randomness(0)))
     assert (pure.events, domain.source) == ((), "declared")
     assert pure.public_inputs[0].name == "bounds of age"
@@ -147,14 +147,14 @@ def test_even_bins_inside_public_bounds_cost_nothing():
 )
 def test_bounds_that_no_bins_lie_between_are_refused_beforehand(of_type, bounds):
     with pytest.raises(InputError, match="'x'"):
-        Schema.from_dict(
+        Domain.from_dict(
             {"attributes": [{"name": "x", "type": of_type, "edges": {"private": "quantile", "bounds": bounds}}]}
         )
 
 
 def test_nothing_to_buy_costs_nothing():
     ledger = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
-    whole = Schema.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
+    whole = Domain.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
     domain, table = preprocess(FRAME[["ill"]], whole, session=Session(ledger, Randomness(0)))
     assert ledger.events == ()
     assert domain.source == "declared"
@@ -290,7 +290,7 @@ def alone(values, *, epsilon=1.0, seed=0, relation="add_remove", **column):
     column = {"name": "x", "type": "number", "edges": {"private": "adaptive", "bins": 16}, **column}
     ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
-        pd.DataFrame({"x": values}), Schema.from_dict({"attributes": [column]}), preprocessing_share=0.1,
+        pd.DataFrame({"x": values}), Domain.from_dict({"attributes": [column]}), preprocessing_share=0.1,
     session=Session(ledger, Randomness(seed)))  # fmt: skip
     return domain["x"], table.to_frame(original=True, random_state=0)["x"].to_numpy(), ledger
 

@@ -29,7 +29,7 @@ def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
     marginalia.errors.InputError: adult: column 'age' of the domain is missing; the file has sex
     """
     assert entry.declared is not None  # of every entry whose source has a reader of its own
-    raw = entry.declared.domain()
+    raw = entry.declared
     table = Table.from_frame(frame.filter(items=raw.names), raw, where=entry.name)
     attributes = [Attribute(a.name, a.size, a.kind, a.labels, a.edges) for a in raw]
     return Table(table.codes, Domain(attributes, source=entry.domain_source or "declared"))

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
-from marginalia.data.domain import Schema, Source
+from marginalia.data.domain import Domain, Source
 from marginalia.data.units import KeyType
 from marginalia.errors import InputError, unknown_name
 
@@ -168,7 +168,7 @@ class Entry(Strict):
             declared = self.declared
         except InputError as error:
             raise ValueError(str(error)) from None
-        if self.source != "coded" and (self.domain or declared is None or declared.purchases):
+        if self.source != "coded" and (self.domain or declared is None or declared.is_open):
             raise ValueError(f"attributes: list the columns of source '{self.source}', with public labels or edges")
         if self.source != "coded" and (self.unit or self.rows_per_unit or self.unit_type):
             raise ValueError(f"unit: rows of source '{self.source}' are single ones")
@@ -185,12 +185,12 @@ class Entry(Strict):
         return self
 
     @cached_property
-    def declared(self) -> Schema | None:
+    def declared(self) -> Domain | None:
         """The columns that the entry itself declares; None: they are in its domain file."""
         if not (self.attributes or self.domain):
             return None
         content = self.domain or {"attributes": list(self.attributes)}
-        return Schema.from_dict(content, where=f"data set '{self.name}'")
+        return Domain.from_dict(content, where=f"data set '{self.name}'")
 
 
 def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of, numbers_of
 from marginalia.data.rules.expressions import DAYS, Expression
 from marginalia.data.rules.obeying import in_order
 from marginalia.data.rules.ranges import unit_of
-from marginalia.data.rules.rules import Column, Needs, Order, Rule, Rules, chosen, has_value, type_of
+from marginalia.data.rules.rules import Needs, Order, Rule, Rules, chosen, has_value, type_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NEAR = 1e-9  # relative: what two programs may differ by in the last digits
 
 
-def obeyed(frame: pd.DataFrame, columns: Sequence[Column], rules: Rules) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def obeyed(frame: pd.DataFrame, columns: Sequence[Attribute], rules: Rules) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield each rule and derived column, as text, and which rows of a raw table obey it.
 
     Rules about columns that the table does not have are left out, as derived columns that it does not have are.
@@ -33,8 +33,8 @@ def obeyed(frame: pd.DataFrame, columns: Sequence[Column], rules: Rules) -> Iter
     ----------
     frame : DataFrame
         In original values.
-    columns : sequence of Attribute or Purchase
-        Whatever stands in a column that is to be bought is read as far as it can be.
+    columns : sequence of Attribute
+        Whatever stands in an open column is read as far as it can be.
     rules : Rules
 
     Examples
@@ -72,9 +72,9 @@ def line(text: str, rows: NDArray[np.bool_]) -> str:
 
 
 class _RawColumn:
-    def __init__(self, raw: pd.Series[Any], column: Column) -> None:
+    def __init__(self, raw: pd.Series[Any], column: Attribute) -> None:
         self.raw, self.column = raw, column
-        self.attribute = column.stand_in() if isinstance(column, Purchase) else column
+        self.attribute = column.placeholder()
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
@@ -91,7 +91,7 @@ class _RawColumn:
         return _read(self.raw, type_of(self.column), self.attribute)
 
     def is_one_of(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        if isinstance(self.column, Purchase) and self.column.fact == "labels":
+        if self.column.private == "labels":
             return np.isin(self.values.astype(str), texts) | (~self.present & ("missing" in texts))
         return chosen(self.attribute, texts)[self.codes] & (self.codes >= 0)
 

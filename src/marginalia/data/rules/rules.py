@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import BOOLEANS, Attribute, Purchase, StructuralZeros
+from marginalia.data.attribute import BOOLEANS, Attribute, StructuralZeros
 from marginalia.data.rules.expressions import Compiled, Expression
 from marginalia.data.rules.ranges import Ranges, n_ranges
 from marginalia.errors import InputError, unknown_name
 
-Column = Attribute | Purchase
 Codes = NDArray[np.integer]
 MOST_CELLS = 2**18
 """Cells of the largest zero table, 2 MB: what a rule or a circle of rules may add to a graphical model. A larger one is
@@ -182,7 +181,7 @@ class Rules:
                 derived.append((name, text))
         return replace(self, rules=tuple(r for r in self.rules if set(r.columns) <= known), derived=tuple(derived))
 
-    def compiled(self, columns: Iterable[Column]) -> dict[str, Compiled]:
+    def compiled(self, columns: Iterable[Attribute]) -> dict[str, Compiled]:
         """Return the derived columns, ready to be computed."""
         types = {column.name: type_of(column) for column in columns}
         found = {}
@@ -191,7 +190,7 @@ class Rules:
             types[name] = found[name].type
         return found
 
-    def check(self, columns: Sequence[Column]) -> None:
+    def check(self, columns: Sequence[Attribute]) -> None:
         """Refuse what does not fit the columns, and orders in a circle."""
         known = {column.name: column for column in columns}
         self.compiled(columns)
@@ -278,13 +277,13 @@ class Rules:
         return tables.items()
 
 
-def type_of(column: Column) -> str:
+def type_of(column: Attribute) -> str:
     """Return the type of what is drawn for a column, as expressions know it.
 
     >>> type_of(Attribute("a", 3))
     'integer'
     """
-    if isinstance(column, Purchase) and column.fact == "labels":
+    if column.private == "labels":
         return "string"
     if column.type in (None, "code"):
         return "integer"
@@ -397,29 +396,30 @@ def _order(text: str) -> Order:
     return Order(tuple(map(_bare, columns))[::step], tuple(strict for _, strict in ways)[::step])
 
 
-def _check_rule(rule: Rule, known: Mapping[str, Column]) -> None:
+def _check_rule(rule: Rule, known: Mapping[str, Attribute]) -> None:
     if isinstance(rule, Order):
         groups = {_scale_of(known[name]) for name in rule.columns}
         if len(groups) > 1:
             raise InputError("numbers and dates have no order with each other")
     elif isinstance(rule, Needs):
-        if isinstance(column := known[rule.column], Attribute) and column.missing is None:
+        column = known[rule.column]
+        if not column.is_open and column.missing is None:
             raise InputError(f"'{column.name}' is never missing; give it 'missing', or leave the rule out")
     else:
         for name, texts in rule.sets:
             _check_set(known[name], texts)
 
 
-def _scale_of(column: Column) -> str:
+def _scale_of(column: Attribute) -> str:
     kind = type_of(column)
     if kind in ("string", "boolean"):
         raise InputError(f"orders are for integers, numbers and dates; '{column.name}' is of type {kind}")
     return "numbers" if kind in ("integer", "number") else "time"
 
 
-def _check_set(column: Column, texts: Sequence[str]) -> None:
-    if isinstance(column, Purchase):
-        if column.fact == "edges" and set(texts) != {"missing"}:
+def _check_set(column: Attribute, texts: Sequence[str]) -> None:
+    if column.is_open:
+        if column.private != "labels" and set(texts) != {"missing"}:
             raise InputError(f"the edges of '{column.name}' are known after the purchase; give them, or use its labels")
         return
     for text in texts:

@@ -31,12 +31,12 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
     array([1, 1])
     """
     attribute = next((a for a in rows.domain if a.name == target), None)
-    if attribute is None or attribute.missing is None or target in {p.name for p in rows.purchases}:
+    if attribute is None or attribute.is_open or attribute.missing is None:
         return rows  # nothing can be missing, or it is said elsewhere why there is nothing to learn
     if isinstance(rows, RawTable):
         codes, _ = codes_of(rows.frame[target], attribute)
-        schema = rows.schema.with_attribute(_never_missing(attribute))
-        return replace(rows.take(codes != attribute.missing_code), schema=schema)
+        domain = rows.domain.with_attribute(_never_missing(attribute))
+        return replace(rows.take(codes != attribute.missing_code), domain=domain)
     if isinstance(rows, Table):
         kept = rows.take(rows.column(target) != attribute.missing_code)
         return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units, kept.unit_keys)

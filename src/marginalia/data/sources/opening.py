@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources import csv, parquet
@@ -29,18 +29,18 @@ _TABLES = (*parquet.SUFFIXES, *csv.SUFFIXES)
 
 def open_rows(
     data: str | os.PathLike[str],
-    schema: Schema,
+    domain: Domain,
     *,
     share: float | None = None,
     where: str = "domain",
     notes: list[str] | None = None,
 ) -> CountSource | RawTable:
-    r"""Return the rows of `open_source`; where the schema leaves facts to be bought, those of one file in memory.
+    r"""Return the rows of `open_source`; of an open domain those of one file in memory.
 
     Parameters
     ----------
     data : str or path
-    schema : Schema
+    domain : Domain
     share : float, optional
         Of the budget, for what is bought; see `RawTable`.
     where : str
@@ -52,28 +52,28 @@ def open_rows(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "t.csv").write_text("ward\nA\nB\n")
-    ...     schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
-    ...     open_rows(f"{folder}/t.csv", schema)
+    ...     domain = Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    ...     open_rows(f"{folder}/t.csv", domain)
     RawTable(2 rows, 1 of 1 columns to be bought)
     """
     if not is_streamed(data):
         frame, where = read_raw(data), str(data)
         rows: Table | RawTable
-        if schema.purchases:
-            rows = RawTable.of(frame, schema, share=share, where=where)
+        if domain.is_open:
+            rows = RawTable.of(frame, domain, share=share, where=where)
         else:
-            rows = Table.from_frame(frame, schema.domain(), where=where)
+            rows = Table.from_frame(frame, domain, where=where)
         if notes is not None:
-            if schema.unit is not None:
-                notes.append(kept_line(schema.unit, unit_sizes(frame[schema.unit.column], schema.unit)))
-            notes += folds_of(frame, known_labels(schema))
+            if domain.unit is not None:
+                notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
+            notes += folds_of(frame, known_labels(domain))
         return rows
-    if schema.purchases:
+    if domain.is_open:
         raise InputError(
             f"{where}: what is bought needs the rows in one file that fits into memory, not streamed ones; declare "
-            f"the labels and edges of '{schema.purchases[0].name}' there"
+            f"the labels and edges of '{domain.open_columns[0].name}' there"
         )
-    return open_source(data, schema.domain())
+    return open_source(data, domain)
 
 
 def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:

@@ -1,4 +1,4 @@
-"""Buy the labels and edges that a schema leaves open, in the ledger of the method that comes next."""
+"""Buy the labels and edges that a domain leaves open, in the ledger of the method that comes next."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase, point_edges
+from marginalia.data.attribute import Attribute, PrivateBins, point_edges
 from marginalia.data.coding import category_counts, numbers_of
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
 from marginalia.data.units import BoughtUnit, Unit, first_rows
 from marginalia.data.values import rounded
@@ -39,18 +39,18 @@ UNIT_SHARE = 0.05  # of mu², for the number of rows per unit
 
 def preprocess(
     frame: pd.DataFrame,
-    schema: Schema,
+    domain: Domain,
     *,
     session: Session,
     preprocessing_share: float = PREPROCESSING_SHARE,
 ) -> tuple[Domain, Table]:
-    """Buy what `schema` leaves open from the private rows, and code them by the domain that this gives.
+    """Buy what `domain` leaves open from the private rows, and code them by the domain that this gives.
 
     Parameters
     ----------
     frame : DataFrame
         The private rows, in original values.
-    schema : Schema
+    domain : Domain
     ledger : Ledger
         With a budget; charged for every purchase. What it has `left` is for the method that comes next.
     randomness : Randomness
@@ -68,7 +68,7 @@ def preprocess(
     ------
     InputError
         A column is missing or unknown, or a value of a column that is not bought has no code: said before anything is
-        bought. Whatever stands in a column that is bought has a code; see `Purchase.attribute`.
+        bought. Whatever stands in a column that is bought has a code; see `Attribute.closed`.
     PrivacyError
         The ledger has no budget left, or its delta is 0.
 
@@ -81,41 +81,41 @@ def preprocess(
     Examples
     --------
     >>> import pandas as pd
-    >>> schema = Schema.from_dict({"attributes": [
+    >>> wanted = Domain.from_dict({"attributes": [
     ...     {"name": "age", "type": "integer", "edges": {"private": "quantile", "bins": 4}},
     ...     {"name": "ward", "type": "string", "labels": "private"},
     ... ]})
     >>> frame = pd.DataFrame({"age": range(20, 80), "ward": ["A", "B"] * 30})
     >>> frame = pd.concat([frame] * 100)
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
-    >>> domain, table = preprocess(frame, schema, session=Session(ledger, Randomness(0)))
+    >>> domain, table = preprocess(frame, wanted, session=Session(ledger, Randomness(0)))
     >>> domain["age"].n_values, domain["ward"].labels, domain.source
     (4, ('A', 'B'), 'released')
     >>> round(ledger.remaining_budget()[0], 2)
     0.93
     """
     share = checks.open_unit("preprocessing_share", preprocessing_share)
-    if schema.unit is not None:
-        raise InputError(f"these rows are of units ({schema.unit}): give them to a fit, which bounds them first")
-    check_known(frame, schema)
+    if domain.unit is not None:
+        raise InputError(f"these rows are of units ({domain.unit}): give them to a fit, which bounds them first")
+    check_known(frame, domain)
     bought: dict[str, Attribute] = {}
     mu = failure = 0.0
-    if columns := sum(not p.free for p in schema.purchases):
+    if columns := sum(column.needs_epsilon for column in domain.open_columns):
         epsilon, delta = session.ledger.remaining_budget()
         if delta == 0:
             raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
-        of_labels = sum(p.fact == "labels" for p in schema.purchases)
+        of_labels = sum(column.private == "labels" for column in domain.open_columns)
         failure = share * delta / of_labels if of_labels else 0.0
         mu = math.sqrt(share / columns) * gdp_mu(epsilon, delta * (1 - share) if of_labels else delta)
-    with bar("columns bought", len(schema.purchases)) as advance:
-        for purchase in schema.purchases:
-            column: pd.Series = frame[purchase.name]
-            if purchase.fact == "labels":
-                bought[purchase.name] = buy_labels(column, purchase, mu=mu, failure=failure, session=session)
+    with bar("columns bought", len(domain.open_columns)) as advance:
+        for column in domain.open_columns:
+            cells: pd.Series = frame[column.name]
+            if column.private == "labels":
+                bought[column.name] = buy_labels(cells, column, mu=mu, failure=failure, session=session)
             else:
-                bought[purchase.name] = buy_edges(column, purchase, mu=mu, session=session)
+                bought[column.name] = buy_edges(cells, column, mu=mu, session=session)
             advance(1)
-    domain = schema.domain(bought)
+    domain = domain.closed(bought)
     return domain, Table.from_frame(frame, domain)
 
 
@@ -141,7 +141,7 @@ def coded_rows(
     assert isinstance(rows, RawTable)
     share = preprocessing_share if rows.share is None else rows.share
     session = Session(ledger, Randomness(random_state, "preprocessing"))
-    table = preprocess(rows.frame, rows.schema, session=session, preprocessing_share=share)[1]
+    table = preprocess(rows.frame, rows.domain, session=session, preprocessing_share=share)[1]
     return table.of_units(rows.unit, rows.units, rows.unit_keys)
 
 
@@ -153,15 +153,14 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     (add/remove) or √2. Taken is the least end up to which, by these counts, the wanted share of units lies; all later
     noise is set after that.
 
-    >>> from marginalia.data.domain import Schema
     >>> import pandas as pd
-    >>> schema = Schema.from_dict({
+    >>> domain = Domain.from_dict({
     ...     "attributes": [{"name": "ill", "type": "boolean"}],
     ...     "unit": "id", "rows_per_unit": {"private": 0.9, "most": 64},
     ... })
     >>> frame = pd.DataFrame({"id": np.repeat(range(1000), 3), "ill": True})
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
-    >>> rows = Table.from_frame(frame, schema.domain())
+    >>> rows = Table.from_frame(frame, domain)
     >>> print(with_bought_rows(rows, rows.unit, session=Session(ledger, Randomness(0))).unit)
     one `id`, at most 3 rows each
     """
@@ -194,30 +193,32 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     return rows.of_units(bought, units).take(first_rows(units, k))
 
 
-def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, session: Session) -> Attribute:
+def buy_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Session) -> Attribute:
     """Buy the bins of one column of numbers, dates or times; all releases together are mu-GDP.
 
     Bins of equal width inside public bounds read no row and cost nothing.
 
     >>> import pandas as pd
-    >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), Purchase("age", "edges", "uniform", 3, type="integer")
-    >>> age = buy_edges(ages, wanted, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
+    >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), PrivateBins("uniform", 3)
+    >>> column = Attribute("age", type="integer", private=wanted)
+    >>> age = buy_edges(ages, column, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     >>> age.edges[0], age.texts
     (20.0, ('0', '1', '2', 'missing'))
     """
-    rule, of_type, decimals = purchase.rule or "adaptive", purchase.type, purchase.decimals
-    unit = purchase.counted_in
-    read = functools.cache(lambda: numbers(column, purchase))
-    if of_type == "number" and decimals is None and not purchase.free:
-        decimals = buy_decimals(read, mu=mu * math.sqrt(SHARE), label=purchase.name, session=session)
+    wanted = column.private
+    assert isinstance(wanted, PrivateBins)
+    of_type, decimals, unit = column.type, column.decimals, column.counted_in
+    read = functools.cache(lambda: numbers(cells, column))
+    if of_type == "number" and decimals is None and wanted.reads_rows:
+        decimals = buy_decimals(read, mu=mu * math.sqrt(SHARE), label=column.name, session=session)
         mu *= math.sqrt(1 - SHARE)
     whole = of_type != "number" or decimals is not None
     scale = 10.0 ** (decimals or 0)  # from here on values are counted in steps of 10^-decimals
-    bounds = purchase.bounds
+    bounds = wanted.bounds
     if bounds is not None:
-        session.ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(bounds), "declared"),)
+        session.ledger.public_inputs += (PublicInput(f"bounds of {column.name}", list(bounds), "declared"),)
         bounds = tuple(np.rint(np.multiply(bounds, scale)).tolist()) if decimals is not None else bounds
-    if purchase.free:
+    if not wanted.reads_rows:
         assert bounds is not None
         found = Density(np.array(bounds), np.zeros(1))
     else:
@@ -227,42 +228,43 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, session: Sess
             mu=mu,
             bounds=bounds,
             limits=None if unit is None else _limits(unit),
-            tails=rule != "uniform",
-            label=purchase.name,
+            tails=wanted.rule != "uniform",
+            label=column.name,
             session=session,
         )
-    points = point_edges(purchase.points, of_type, decimals if whole else None)
-    edges = RULES[rule](found, purchase.bins, whole)
+    points = point_edges(wanted.points, of_type, decimals if whole else None)
+    edges = RULES[wanted.rule](found, wanted.bins, whole)
     edges = np.union1d(edges, np.rint(np.multiply(points, scale)) if whole else points)
     if whole:
-        edges = without_empty(edges, [mark * scale for mark in purchase.stand_in().mark_values])
+        edges = without_empty(edges, [mark * scale for mark in column.placeholder().mark_values])
     within = tuple(tuple((x / scale, p) for x, p in places) for places in places_within(found, edges))
-    return purchase.attribute(
+    return column.closed(
         edges=(edges / scale).tolist(),
         within=within if any(within) else None,
         decimals=decimals,
     )
 
 
-def buy_labels(column: pd.Series, purchase: Purchase, *, mu: float, failure: float, session: Session) -> Attribute:
+def buy_labels(cells: pd.Series, column: Attribute, *, mu: float, failure: float, session: Session) -> Attribute:
     """Buy the categories of one column; the counts are mu-GDP, one record's own value shows with `failure` at most.
 
     >>> import pandas as pd
-    >>> wards, wanted = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"]), Purchase("ward", "labels", type="string")
+    >>> wards = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"])
+    >>> wanted = Attribute("ward", type="string", private="labels")
     >>> session = Session(Ledger("add_remove"), Randomness(0))
     >>> buy_labels(wards, wanted, mu=0.5, failure=1e-6, session=session).texts
     ('A', 'B', 'other', 'missing')
     """
     shown = session.partition(
-        lambda: category_counts(column, (*(purchase.missing or ()), *purchase.special)),
+        lambda: category_counts(cells, (*(column.missing or ()), *column.special)),
         sigma=session.neighbours.marginal_sensitivity_l2 / mu,
         failure=failure,
-        label=f"{purchase.name}: labels",
+        label=f"{column.name}: labels",
     )
     labels = [label for label in shown if "\0" not in label]
-    if purchase.type in ("integer", "number", "date"):
-        labels.sort(key=functools.partial(_order, values.day if purchase.type == "date" else values.number))
-    return purchase.attribute(labels=labels)
+    if column.type in ("integer", "number", "date"):
+        labels.sort(key=functools.partial(_order, values.day if column.type == "date" else values.number))
+    return column.closed(labels=labels)
 
 
 def _limits(unit: values.Unit) -> tuple[int, int]:
@@ -278,11 +280,12 @@ def _order(read: Callable[[str], float], label: str) -> float:
         return math.inf
 
 
-def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
+def numbers(cells: pd.Series, column: Attribute) -> NDArray[np.float64]:
     """Return a raw column as numbers (times: units since 1970-01-01), NaN where it is missing or cannot be read.
 
     >>> import pandas as pd
-    >>> numbers(pd.Series(["3", " ", "?", "x"]), Purchase("age", "edges", type="integer", missing=("?",)))
+    >>> age = Attribute("age", type="integer", missing=("?",), private=PrivateBins("adaptive"))
+    >>> numbers(pd.Series(["3", " ", "?", "x"]), age)
     array([ 3., nan, nan, nan])
     """
-    return numbers_of(column, purchase.stand_in())
+    return numbers_of(cells, column.placeholder())

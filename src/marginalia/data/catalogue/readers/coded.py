@@ -6,7 +6,7 @@ from pathlib import Path
 
 from marginalia.data.attribute import Kind
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.domain import Domain, Schema
+from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError, unknown_name
@@ -33,7 +33,7 @@ def load(entry: Entry, files: dict[str, Path]) -> Rows | tuple[Rows, Rows]:
         else:
             frame = read_raw(files[role])
         where = str(files[role])
-        if isinstance(public, Schema):
+        if public.is_open:
             return RawTable.of(frame, public, share=entry.preprocessing_share, where=where)
         return Table.from_frame(frame, public, where=where)
 
@@ -45,8 +45,8 @@ def load(entry: Entry, files: dict[str, Path]) -> Rows | tuple[Rows, Rows]:
     return train, test.project(train.names)
 
 
-def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
-    """Return the domain from its file or from the entry, with the kinds that the entry names; a schema if it is open.
+def public_of(entry: Entry, files: dict[str, Path]) -> Domain:
+    """Return the domain from its file or from the entry, with the kinds and the unit that the entry names.
 
     Plain size files say nothing about kinds; the entry's word goes before the file's.
 
@@ -55,22 +55,10 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
     >>> public_of(parse_entry("own", own), {})
     Domain(y=2; declared)
     """
-    schema = entry.declared or Schema.read(files["domain"])
+    domain = entry.declared or Domain.from_yaml(files["domain"])
     kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
     for name in kinds:
-        if name not in schema.names:
-            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, schema.names)
-    schema = schema.of_kinds(kinds).of_unit(entry.unit, entry.rows_per_unit, entry.unit_type)
-    if schema.purchases:
-        return schema
-    domain = schema.domain()
-    source = entry.domain_source or domain.source
-    zeros = domain.declared_zeros
-    return Domain(
-        domain,
-        source=source,
-        structural_zeros=zeros,
-        ignored=domain.ignored,
-        rules=domain.rules,
-        unit=domain.unit,
-    )
+        if name not in domain:
+            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
+    domain = domain.of_kinds(kinds).of_unit(entry.unit, entry.rows_per_unit, entry.unit_type)
+    return domain if domain.is_open else domain.replace(source=entry.domain_source or domain.source)
