@@ -14,7 +14,7 @@ PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
     ("errors",),
-    ("kernels", "memory", "postponed", "progress", "subsets", "threads", "usage", "waiting"),
+    ("kernels", "memory", "postponed", "progress", "subsets", "threads", "usage", "validation", "waiting"),
     ("data",),
     ("card",),  # what an experiment of a paper consists of
     ("privacy",),

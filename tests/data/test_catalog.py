@@ -88,7 +88,7 @@ def test_own_entries_start_in_their_folder(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"taks": {}}, "unknown key of data set 'mine' 'taks'; did you mean 'tasks'"),
+        ({"taks": {}}, "unknown key in data set 'mine' 'taks'; did you mean 'tasks'"),
         ({"tasks": {}}, "give at least one of linear, logistic"),
         ({"tasks": {"ordinal": {"target": "y"}}}, "'mine': tasks.ordinal"),
         ({"files": {"domain": "d.yaml"}}, "give 'table', or 'train' and 'test'"),

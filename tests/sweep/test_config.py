@@ -76,7 +76,7 @@ def test_epsilons_are_sorted_and_unique():
         ({"delta": 0}, "delta: input should be greater than 0 (got 0)"),
         ({"delta": 1}, "delta: input should be less than or equal to 0.01 (got 1)"),
         ({"trial": 3}, "unknown key in config 'trial'; did you mean 'trials'?"),
-        ({"protocol": "strikt"}, "protocol: input should be 'strict' or 'as_published' (got 'strikt')"),
+        ({"protocol": "strikt"}, "unknown protocol 'strikt'; did you mean 'strict'?"),
         ({"methods": [{"id": "mine", "file": "a.py"}]}, "'file' and 'class' of an own method must be given together"),
         ({"experiments": {"a": {"epsilon": [1]}}}, "unknown key in experiments.a 'epsilon'; did you mean 'epsilons'?"),
         ({"results_dir": ""}, "results_dir"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from marginalia.data.domain import Domain
 from marginalia.data.files import read_content
@@ -18,15 +17,12 @@ from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design, design
 from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
+from marginalia.validation import Strict, input_error
 
 EFFECT = 0.15  # default guess, for a term that spans [-1, 1] and a response that spans [-1/2, 1/2]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Analysis(_Strict):
+class Analysis(Strict, allow_inf_nan=False):
     """One declared regression.
 
     Attributes
@@ -42,7 +38,7 @@ class Analysis(_Strict):
 
     formula: str
     family: Literal["gaussian", "binomial", "poisson"] = "gaussian"
-    effects: dict[str, float] = {}
+    effects: dict[str, float] = Field(default_factory=dict)
     spread: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
@@ -65,7 +61,7 @@ class Analysis(_Strict):
         return of
 
 
-class Column(_Strict):
+class Column(Strict, allow_inf_nan=False):
     """Public knowledge of a column, for the plan only: mean and spread of its numbers, or shares of its codes."""
 
     mean: float | None = None
@@ -94,7 +90,7 @@ class Column(_Strict):
         return np.asarray(np.exp(log - log.max()) / np.exp(log - log.max()).sum())
 
 
-class Analyses(_Strict):
+class Analyses(Strict):
     """The content of a file of analyses.
 
     >>> content = {"analyses": [{"formula": "hours ~ age"}], "columns": {"age": {"mean": 40, "spread": 9}}}
@@ -106,7 +102,7 @@ class Analyses(_Strict):
     """
 
     analyses: Annotated[tuple[Analysis, ...], Field(min_length=1)]
-    columns: dict[str, Column] = {}
+    columns: dict[str, Column] = Field(default_factory=dict)
 
     @classmethod
     def parse(cls, content: Any, where: str = "analyses") -> Self:
@@ -114,7 +110,7 @@ class Analyses(_Strict):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise _one_line(error, where) from None
+            raise input_error(error, where, cls, content) from None
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -131,20 +127,3 @@ class Analyses(_Strict):
             domain.index(name)
         known: Mapping[str, Column] = self.columns
         return [known[a.name].law(a.name, domain) if a.name in known else np.full(a.size, 1.0 / a.size) for a in domain]
-
-
-def _one_line(error: ValidationError, where: str) -> InputError:
-    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # a misspelt key is missing, too
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        models: dict[str, type[BaseModel]] = {"analyses": Analysis, "columns": Column}
-        model = models[str(first["loc"][0])] if len(first["loc"]) > 1 else Analyses
-        return unknown_name(f"key in {where}", str(first["loc"][-1]), model.model_fields)
-    message = first["msg"].removeprefix("Value error, ")
-    shown = first["input"]
-    got = f" (got {shown!r})" if isinstance(shown, str | int | float) and not _is_nothing(shown) else ""
-    return InputError(f"{where}: {place or 'content'}: {message[:1].lower()}{message[1:]}{got}")
-
-
-def _is_nothing(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)

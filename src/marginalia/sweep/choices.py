@@ -9,13 +9,14 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.foreign import accepted, check_constructor
 from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, frozen, try_import
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.peers.record import PREFIX, is_peer, record
+from marginalia.validation import Strict
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
 GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot", "n_public")
@@ -23,12 +24,6 @@ GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot
 NAME = r"^[A-Za-z0-9_@-][A-Za-z0-9_.@-]*$"
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 MethodName = Annotated[str, Field(pattern=rf"^({PREFIX}[A-Za-z0-9_/-]*)?{NAME[1:]}", max_length=100)]
-
-
-class Strict(BaseModel):
-    """A part of a configuration: knows all its keys and never changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
 
 class MethodChoice(Strict):

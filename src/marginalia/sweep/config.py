@@ -7,18 +7,17 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from marginalia.data import files
-from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import Limits
+from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN, DEFAULT
 from marginalia.privacy import checks
-from marginalia.sweep.choices import MethodChoice, Name, Strict
+from marginalia.sweep.choices import MethodChoice, Name
+from marginalia.validation import Strict, input_error
 
 M = TypeVar("M", bound=BaseModel)
 MOST_TRIALS = 100_000  # each is a job at least: Snakemake plans no more in hours
@@ -223,28 +222,7 @@ def _validate(model: type[M], content: dict[str, Any], where: str) -> M:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise _one_line(error, model, where) from None
-
-
-def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> InputError:
-    first = error.errors()[0]
-    # Union branches repeat in the location as type names; only keys and positions help the reader.
-    place = [str(p) for p in first["loc"] if isinstance(p, int) or (p in content_keys(model))]
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        key = str(first["loc"][-1])
-        return unknown_name(f"key in {where}", key, content_keys(model))
-    message = first["msg"].removeprefix("Value error, ")
-    value = first["input"]
-    shown = f" (got {value!r})" if not isinstance(value, dict | list | tuple) else ""
-    return InputError(f"{where}: {'.'.join(place) or 'content'}: {message[:1].lower()}{message[1:]}{shown}")
-
-
-def content_keys(model: type[BaseModel]) -> set[str]:
-    """Return every key that may stand in a file for `model`, at any depth."""
-    own = issubclass(model, Settings)
-    models = (model, MethodChoice) if own else (model,)
-    keys = {field.alias or name for one in models for name, field in one.model_fields.items()}
-    return keys | {field.name for field in fields(Limits)} if own else keys
+        raise input_error(error, where, model, content) from None
 
 
 if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.sweep.config > FILE

@@ -11,22 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
+from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
 
 from marginalia.data.domain import Domain, Source
 from marginalia.data.units import KeyType
-from marginalia.errors import InputError, unknown_name
-
-
-class Strict(BaseModel):
-    """A record that knows all its keys and never changes.
-
-    >>> Strict.model_validate({"surprise": 1})
-    Traceback (most recent call last):
-    pydantic_core._pydantic_core.ValidationError: ...
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+from marginalia.errors import InputError
+from marginalia.validation import Strict, input_error
 
 
 class Package(Strict):
@@ -200,7 +190,7 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
 
     >>> parse_entry("mine", {"fils": {"table": "t.csv"}, "tasks": {"linear": {"target": "y"}}})
     Traceback (most recent call last):
-    marginalia.errors.InputError: unknown key of data set 'mine' 'fils'; did you mean 'files'?
+    marginalia.errors.InputError: unknown key in data set 'mine' 'fils'; did you mean 'files'?
     """
     if not isinstance(content, Mapping):
         raise InputError(f"data set '{name}': expected keys and values (files, tasks, ...), got {content!r}")
@@ -213,7 +203,7 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
     try:
         entry = Entry.model_validate({**content, "name": name})
     except ValidationError as error:
-        raise _one_line(name, error) from None
+        raise input_error(error, f"data set '{name}'", Entry, content) from None
     if folder is not None:
         files = {
             role: f.model_copy(update={"path": str((folder / f.path).resolve())}) for role, f in entry.files.items()
@@ -222,12 +212,3 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
         if entry.book is not None:
             entry = entry.model_copy(update={"book": str((folder / entry.book).resolve())})
     return entry
-
-
-def _one_line(name: str, error: ValidationError) -> InputError:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-        return unknown_name(f"key of data set '{name}'", where, set(Entry.model_fields) - {"name"})
-    message = first["msg"].removeprefix("Value error, ").removeprefix(f"data set '{name}': ")  # its domain says it, too
-    return InputError(f"data set '{name}': {where + ': ' if where else ''}{message}")
