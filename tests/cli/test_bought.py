@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch):
             "age": age.astype(str),
             "ward": rng.choice(["surgery", "medicine", "?"], n, p=[0.6, 0.35, 0.05]),
             "pay": np.round(rng.uniform(0, 90, n), 2).astype(str),
-            "seen": (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")).strftime("%d.%m.%Y"),
+            "seen": (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")).strftime("%Y-%m-%d"),
             "ill": np.where(age > 55, "yes", "no"),
             "level": np.select([age < 40, age < 66], ["low", "mid"], "high"),
             "cost": np.round(age * 0.8, 1),

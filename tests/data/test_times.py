@@ -81,11 +81,7 @@ def test_an_instant_is_shown_as_the_clocks_of_the_zone_show_it(moment, unit, wri
     written_there = moment.replace(tzinfo=datetime.UTC).astimezone(zoneinfo.ZoneInfo(written_in))
     clock = written_there.astimezone(datetime.UTC).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
     expected = (clock - datetime.datetime(1970, 1, 1)) // datetime.timedelta(seconds=values.SECONDS[unit])
-    for cell in (
-        written_there,
-        written_there.isoformat(),
-        f"{written_there:%d.%m.}{written_there.isoformat()[:4]}{written_there.isoformat()[10:]}",
-    ):
+    for cell in (written_there, written_there.isoformat(), written_there.isoformat(" ")):
         assert values.moment(cell, unit, zone=zone) == expected
     assert values.moment(moment, unit, zone=zone) == values.moment(moment.isoformat(" "), unit)  # naive stays naive
     assert values.iso(values.moment(moment, unit), unit) == moment.isoformat()[
