@@ -372,7 +372,7 @@ def test_an_entry_of_a_sweep_declares_it_too(tmp_path: Path) -> None:
     entry = {"files": {"table": "t.csv"}, "attributes": [AGE, {"name": "ill", "type": "boolean"}], "n_public": 9}
     entry |= {"tasks": {"logistic": {"target": "ill"}}, "unit": "id"}
     assert parse_entry("stays", {**entry, "unit_type": "integer"}, folder=tmp_path).unit_type == "integer"
-    assert "unit_type" not in parse_entry("stays", entry, folder=tmp_path).model_dump()
+    assert parse_entry("stays", entry, folder=tmp_path).unit_type is None
     with pytest.raises(InputError, match="unit_type"):
         parse_entry("stays", {**entry, "unit_type": "int"}, folder=tmp_path)
     schema = Domain.from_dict({"attributes": [AGE], "unit": "id", "unit_type": "string"})

@@ -14,8 +14,6 @@ from typing import Any
 
 from marginalia.errors import InputError
 
-# What is wrong with the machine, and not with what is written.
-
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:

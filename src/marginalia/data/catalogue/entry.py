@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from marginalia.data.domain import Domain, Source
 from marginalia.data.units import KeyType
@@ -117,16 +117,6 @@ class Entry(Strict):
     # Task to what was chosen on these rows, which a ranking then keeps apart. It is said of methods, and no part of the
     # data set: no job runs again for it.
     developed_on: dict[Literal["linear", "logistic"], str] = Field(default_factory=dict, exclude=True)
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: Any) -> dict[str, Any]:
-        """Leave out what is not set of the newest keys: an entry without them is the same entry as before."""
-        unset = {
-            key
-            for key in ("domain", "preprocessing_share", "book", "unit", "rows_per_unit", "unit_type")
-            if getattr(self, key) is None
-        }
-        return {key: value for key, value in handler(self).items() if key not in unset}
 
     @field_validator("source")
     @classmethod
