@@ -1,5 +1,7 @@
 """Readers, on small files in the published formats."""
 
+import hashlib
+import json
 import zipfile
 
 import folktables
@@ -75,6 +77,22 @@ def test_acs_tasks_keep_folktables_rows_features_and_targets(name, person_file):
     sex = features["SEX"].to_numpy() - 1
     np.testing.assert_array_equal(dataset.table.column("SEX"), sex)
     np.testing.assert_array_equal(dataset.table.column("AGEP"), features["AGEP"])
+
+
+def test_acs_codes_and_domains_stay_those_of_2_0(person_file):
+    """Digests of made rows: the golden corpus has no file of the Census Bureau."""
+    found = {}
+    for name in ACS_NAMES:
+        table = load(pums_entry(name, person_file)).table
+        content = table.codes.astype("<i8").tobytes() + json.dumps(table.domain.to_dict()).encode()
+        found[name] = hashlib.sha256(content).hexdigest()[:16]
+    assert found == {
+        "acs_income": "c04305a29c7db134",
+        "acs_income_lin": "e470d5a7487ff8fc",
+        "acs_employment": "bcf4ec2c88cf080f",
+        "acs_public_coverage": "4fe130c88974d2de",
+        "acs_mobility": "a145a44a1ef944a6",
+    }
 
 
 def test_acs_reads_the_extracted_file_alike(person_file, tmp_path):
