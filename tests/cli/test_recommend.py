@@ -96,3 +96,27 @@ def test_bad_input_is_one_line(call, each):
         ("t.csv", "--relation", "both"),
     ]
     each(check, ((case,) for case in cases))
+
+
+def test_columns_that_are_learned_privately_count_as_planned(call, tmp_path):
+    """The domain that `domain init` drafts leaves most columns open."""
+    columns = [
+        {"name": "age", "type": "integer", "edges": {"private": "adaptive", "bins": 8}},
+        {"name": "ward", "type": "string", "labels": "private"},
+        {"name": "ill", "type": "boolean"},
+    ]
+    (tmp_path / "open.json").write_text(json.dumps({"attributes": columns}))
+    asked = ("recommend", "--rows", 4000, "--domain", "open.json", "--epsilon", 1)
+    code, out, err = call(*asked, "--target", "ill")
+    assert (code, err) == (0, "")
+    assert "ill: 4,000 rows, 3 columns, 29 codes" in out
+    assert "! each fit learns the bins or labels of 2 columns (age, ward) privately, and their number is not" in out
+    assert "! of epsilon 1 about 0.944 is left for the method" in out
+    closed = [{**columns[0], "edges": list(range(9)), "missing": []}, {"name": "ward", "size": 18}, columns[2]]
+    (tmp_path / "closed.json").write_text(json.dumps({"attributes": closed}))
+    widths = [
+        json.loads(call(*asked, "--json")[1])["widths"] for asked in (asked, [*asked[:4], "closed.json", *asked[5:]])
+    ]
+    assert all(1.03 < widths[0][name] / widths[1][name] < 1.1 for name in widths[1])
+    code, _, err = call(*asked, "--target", "ward")
+    assert (code, err) == (2, "marginalia: target 'ward': its labels must be public; give them in the domain\n")

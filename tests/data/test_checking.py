@@ -81,6 +81,17 @@ def test_missing_files_are_problems_too(tmp_path):
     assert "cannot read domain" in check(write(tmp_path, "a\n0\n"), tmp_path / "none.json")[0]
 
 
+@pytest.mark.parametrize("format", ["%d.%m.%Y", "%d.%m.%y"])
+def test_dates_with_a_format_may_be_learned_privately(tmp_path, format):
+    """No format can write all times between the edges of a placeholder: the check ended in an OverflowError."""
+    column = f'{{name: seen, type: date, format: "{format}", missing: ["31.12.1970"], edges: {{private: adaptive}}}}'
+    (tmp_path / "d.yaml").write_text(f"attributes: [{column}]\n")
+    notes = []
+    assert check(write(tmp_path, "seen\n31.12.1969\n2020-12-31\n31.12.1970\n"), tmp_path / "d.yaml", notes=notes) == []
+    unread = "31.12.1969" if format.endswith("y") else "2020-12-31"
+    assert f"'{unread}' in row {0 if format.endswith('y') else 1} is not a date of format {format}" in notes[1]
+
+
 def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
     (tmp_path / "d.yaml").write_text(
         "attributes:\n"

@@ -6,7 +6,7 @@ No private row is read: everything follows from the domain, a number of rows, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from statistics import median
@@ -17,6 +17,7 @@ import numpy as np
 from marginalia.advice.attack import Attack, of_budget, of_gaussian
 from marginalia.advice.costs import BASES, Costs
 from marginalia.advice.order import Ranked, measured_order
+from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import widths
 from marginalia.data.table import Table
@@ -26,10 +27,13 @@ from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy import checks
+from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting.style import arm_name
 
 MOST_PLANNED = 200_000  # cells of all pairs, whose noise is drawn to predict widths
+PLANNED_LABELS = 16  # of a column whose labels each fit learns privately: their number is not known before
 MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
 
 
@@ -56,6 +60,32 @@ def setting(domain: Domain, *, task: str = "", target: str = "", rows: int, **bu
     """
     width = sum(widths(domain.drop(target)).values()) if task else 0
     return Setting(task=task, rows=rows, columns=len(domain), codes=sum(domain.sizes), width=width, **budget)
+
+
+def planned(domain: Domain) -> Domain:
+    """Return the domain with the codes that open columns are planned with: all their bins, and `PLANNED_LABELS`.
+
+    >>> age = {"name": "age", "type": "integer", "edges": {"private": "adaptive", "bins": 8}}
+    >>> planned(Domain.from_dict({"attributes": [age, {"name": "ward", "type": "string", "labels": "private"}]})).sizes
+    (9, 18)
+    """
+
+    def of(column: Attribute) -> Attribute:
+        private = column.private
+        if private is None:
+            return column
+        codes = private.bins + len(private.points) if isinstance(private, PrivateBins) else PLANNED_LABELS + 1
+        return Attribute(column.name, codes + len(column.special) + 1, column.kind)
+
+    return Domain(map(of, domain), source=domain.source, unit=domain.unit) if domain.is_open else domain
+
+
+def _left_for_the_method(learned: Sequence[Attribute], epsilon: float, delta: float) -> float:
+    """Return the epsilon that is left of a budget after open columns have been learned by the default share."""
+    if not any(column.needs_epsilon for column in learned):
+        return epsilon
+    left = delta * (1 - PREPROCESSING_SHARE) if any(c.open_fact == "labels" for c in learned) else delta
+    return gdp_epsilon(math.sqrt(1 - PREPROCESSING_SHARE) * gdp_mu(epsilon, left), left)
 
 
 def why_not(
@@ -243,9 +273,9 @@ def recommend(
     Parameters
     ----------
     domain : Domain
-        With the privacy unit, if rows belong to persons or households.
+        With the privacy unit, if rows belong to persons or households. Open columns count as `planned`.
     target : str, optional
-        Column to predict. Default: synthetic tables only.
+        Column to predict; it must not be open. Default: synthetic tables only.
     rows : int
         That will be fitted on, at least 1.
     epsilon, delta : float
@@ -260,10 +290,14 @@ def recommend(
     InputError
         Unknown target, or numbers that are no budget.
     """
+    learned = domain.open_columns
+    for column in learned:
+        if column.name == target:
+            raise InputError(f"target '{target}': its {column.open_fact} must be public; give them in the domain")
+    left = _left_for_the_method(learned, checks.positive("epsilon", epsilon), checks.open_unit("delta", delta))
+    domain = planned(domain)
     size = domain[target].size if target else 2
     checks.count("rows", rows)
-    checks.positive("epsilon", epsilon)
-    checks.open_unit("delta", delta)
     if relation not in list(Relation):
         raise InputError(f"relation is '{relation}': need add_remove or replace_one")
     if target and (size < 2 or len(domain) < 2):
@@ -276,9 +310,9 @@ def recommend(
         here = setting(domain, task=task, target=target, **budget)
         models = _ranking(here, domain, public_rows, registry)
     public = public_rows or Neighbours(Relation(relation), domain.unit).n_rows_public
-    cautions = list(_cautions(domain, target, models, tables, public))
+    cautions = [*_cautions(domain, target, models, tables, public), *_of_learning(learned, epsilon, left)]
     gaussian = [method.id for method in registry.values() if method.gaussian]
-    widths = predicted_widths(domain, epsilon=epsilon, delta=delta, relation=relation, registry=registry)
+    widths = predicted_widths(domain, epsilon=left, delta=delta, relation=relation, registry=registry)
     attacks = of_budget(epsilon, delta), of_gaussian(epsilon, delta)
     unit = str(domain.unit or "")
     return Advice(target, unit, models, tables, cautions, *attacks, gaussian, widths)
@@ -409,6 +443,18 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
         )
     for what, ranking in (("models", models), ("synthetic tables", tables)):
         yield from _doubts(what, ranking) if ranking else ()
+
+
+def _of_learning(learned: Sequence[Attribute], epsilon: float, left: float) -> Iterator[str]:
+    if not learned:
+        return
+    names = ", ".join(column.name for column in learned[:3]) + (f" and {len(learned) - 3} more" if learned[3:] else "")
+    yield (
+        f"each fit learns the bins or labels of {len(learned)} columns ({names}) privately, and their number is not "
+        f"known before: bins count as the most that are planned, labels as {PLANNED_LABELS}"
+    )
+    if left < epsilon:
+        yield f"of epsilon {epsilon:g} about {left:.3g} is left for the method; the error bars below are for that"
 
 
 def _doubts(what: str, ranking: Ranking) -> Iterator[str]:

@@ -98,7 +98,11 @@ def read_domain(path: Path) -> Domain:
 
 def read_domain_of_unit(path: Path, column: str | None, rows: int | None) -> Domain:
     """Read a domain with its privacy unit: that of the options, where the file names none."""
-    return read_domain(path).of_unit(column, rows)
+    from marginalia.data.domain import Domain
+
+    domain = Domain.from_yaml(path).of_unit(column, rows)
+    _warn_of_inferred(path, domain)
+    return domain
 
 
 def _warn_of_inferred(path: Path, domain: Domain) -> None:

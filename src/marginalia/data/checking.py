@@ -127,6 +127,8 @@ def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]
 def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
     """Yield which values of a column that is to be bought count as missing because they cannot be read."""
     column = RawColumn.of(raw, attribute.name, lenient=True)
+    if attribute.format is not None:  # it cannot write all times of the placeholder, and needs not
+        attribute = replace(attribute, edges=(0.0, 9999.0))
     _, faults = codes_of(column, replace(attribute, lenient=False))
     for fault in faults:
         rows = fault.rows[codes[fault.rows] == attribute.missing_code]
