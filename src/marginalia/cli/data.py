@@ -83,16 +83,16 @@ def init(
         list[str] | None, typer.Option("--missing", help="Mark of missing values in all columns; repeatable.")
     ] = None,
 ) -> Answer:
-    """Draft the domain of a raw table: types, labels, bins, missing values, columns to leave out.
+    """Draft the domain of a raw table: what each column holds, and which labels and bins each fit learns privately.
 
-    The draft is read off the private rows. Look through it: every such fact is marked, with what it means for privacy.
+    The draft is read off the private rows. Read through it before you use it: it says what it took from them.
 
     Example: marginalia domain init clinic.csv
     """
-    from marginalia.data.domain import Domain, as_dict
+    from marginalia.data.domain import Domain
     from marginalia.data.drafting import as_yaml, draft, questions
     from marginalia.data.files import write_text
-    from marginalia.data.folding import folds_of
+    from marginalia.data.folding import folds_of, known_labels
     from marginalia.data.reading import read_raw
 
     target = out or file.with_suffix(".domain.yaml")
@@ -100,31 +100,31 @@ def init(
         raise InputError(f"{target} is there already; name another file by --out, or remove it")
     if out is not None:
         check_out(out, (".yaml", ".yml"), (file,))
-    marks = tuple(dict.fromkeys(mark.strip() for mark in missing or ()))
     frame = read_raw(file)
     if frame.empty:
         raise InputError(f"{file}: the table has no rows")
     try:
-        columns = draft(frame, missing=marks)
+        found = draft(frame, missing=tuple(dict.fromkeys(mark.strip() for mark in missing or ())))
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    if all(column.attribute is None for column in columns):
-        raise InputError(f"{file}: no column can be used ({columns[0].name}: {columns[0].note})")
-    write_text(target, as_yaml(columns, file.name, len(frame), missing=marks))
-    known = [column.attribute for column in columns if column.attribute is not None]
-    ignored = {column.name: column.note for column in columns if column.attribute is None}
-    notes = {column.name: column.note for column in columns if column.attribute is not None and column.note}
-    asked = list(questions(columns))
+    domain = found.content()
+    if not domain["attributes"]:
+        raise InputError(f"{file}: no column can be used ({found.columns[0].name}: {found.columns[0].note})")
+    public = Domain.from_dict(domain, where=str(file))
+    write_text(target, as_yaml(found, file.name))
+    ignored = {column.name: column.note for column in found.columns if column.keys is None}
+    notes = {column.name: column.note for column in found.columns if column.keys is not None and column.remark}
+    asked = list(questions(found))
     if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
         notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
         asked.append(f"look at: the header ({notes['the header']})")
-    folds = folds_of(frame, Domain(known))
-    facts = sum(len(attribute.inferred) for attribute in known)
-    content = {"out": str(target), "rows": len(frame), "attributes": [as_dict(attribute) for attribute in known]}
+    folds = folds_of(frame, known_labels(public))
+    content = {**domain, "out": str(target), "rows": len(frame), "ignored": ignored, "notes": notes, "folded": folds}
     lines = [
-        f"{target}: {len(known)} attributes, {facts} facts read off the rows: confirm, edit or buy them",
+        f"{target}: {len(public)} attributes; each fit learns labels or bins of {len(public.open_columns)}",
         *asked,
         *folds,
+        f"then: read {target}, and take away the # before `defaults: {{reviewed: true}}`",
         f"then: marginalia datasets check {file} --domain {target}",
     ]
-    return Answer({**content, "ignored": ignored, "notes": notes, "folded": folds}, lines)
+    return Answer(content, lines)

@@ -351,7 +351,10 @@ def numbers_of(release: Release, attribute: str) -> Array:
     column = release.domain[attribute]
     if column.n_values < column.size:
         others = ", ".join(column.texts[column.n_values :])
-        raise InputError(f"'{attribute}' has codes that stand for no number ({others})")
+        learned = "; a column that is learned privately has one for missing values, one with public edges needs none"
+        raise InputError(
+            f"'{attribute}' has codes that stand for no number ({others}){learned if column.lenient else ''}"
+        )
     if column.type in ("string", "boolean"):
         raise InputError(f"'{attribute}' is of type {column.type}: its codes stand for no numbers")
     return code_values(column)

@@ -280,7 +280,7 @@ class Ledger:
 
         >>> known = PublicInput(READ_OFF, {"labels": ["ward", "city"], "edges": ["age"]}, "inferred")
         >>> Ledger("add_remove", public_inputs=[known]).read_off
-        "2 columns' labels and 1 column's edges were read off the rows (ward, city, age); buy them, or say ..."
+        "2 columns' labels and 1 column's edges were read off the rows (ward, city, age); learn labels ..."
         """
         return next((_read_off(p.value) for p in self.public_inputs if p.name == READ_OFF), "")
 
@@ -483,7 +483,8 @@ def _read_off(found: Any) -> str:
             told.append(f"{whose} {words.get(fact, fact)}")
     many = " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
     some = ", ".join([*list(seen)[:3], *([f"{len(seen) - 3} more"] if len(seen) > 3 else [])])
-    return f"{many} were read off the rows ({some}); buy them, or say `reviewed: true` of those that are public"
+    learn = "learn labels and edges privately, and " if {"labels", "edges"} & set(known) else ""
+    return f"{many} were read off the rows ({some}); {learn}say `reviewed: true` of what is public"
 
 
 def _name(event: Event) -> str:
