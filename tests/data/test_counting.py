@@ -10,8 +10,8 @@ import pytest
 from pyarrow import parquet
 from tiers import others_slow
 
+from marginalia.data import csv_files
 from marginalia.data.domain import Attribute, Domain
-from marginalia.data.sources import csv as csv_source
 from marginalia.data.sources import kernel, stream
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.csv import open_csv
@@ -292,7 +292,7 @@ def test_csv_files_are_read_as_a_table_reads_them(tmp_path, monkeypatch, content
             Attribute("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
         ]
     )
-    monkeypatch.setattr(csv_source, "_PART", 24)  # rows lie across parts
+    monkeypatch.setattr(csv_files, "_PART", 24)  # rows lie across parts
     source = open_csv(path, domain=domain)
     assert source.in_memory() == Table.read(path, domain=domain)
     assert (source.n_rows, source.counts(["ward"]).tolist()) == (4, [1, 1, 1, 1])

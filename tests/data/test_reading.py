@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from marginalia.data import reading
-from marginalia.data.reading import plain_batches, read_raw
+from marginalia.data import csv_files, reading
+from marginalia.data.csv_files import CSVFile, quotes_are_plain
+from marginalia.data.reading import read_raw
 from marginalia.errors import InputError
 
 
@@ -110,7 +111,7 @@ def test_cells_stay_text(tmp_path):
         (b",a,b\n0,1,2\n", "column 1 of 3 has no name in the header"),
         (b'a,b\n1,"2\n3,4\n', "not a CSV table"),
         (b'a,b\n1,"2"x\n', "not a CSV table"),
-        (b'a,b\n1,"' + b"x" * 200_000 + b'"\n', "not a CSV table .*field"),
+        (b'a,b\n1, "' + b"x" * 200_000 + b'"\n', "not a CSV table .*field"),
         ("Stays of 2024\n\na,b\n1,2\n", "row 0: 2 cells, the header has 1 .*; remove lines above the header"),
     ],
 )
@@ -122,30 +123,63 @@ def test_what_is_no_table_is_one_clear_line(tmp_path, content, said):
 
 @pytest.mark.parametrize("rows", [b"1,2\n" * 40, b"1,2\n" * 10 + b"3\n" + b"1,2\n" * 29])
 @pytest.mark.slow
-def test_no_thread_of_another_library_runs_python(rows):
-    # It may be at it when the interpreter ends after a refusal, and then the process hangs or aborts.
+def test_no_thread_of_another_library_runs_python(rows, monkeypatch):
+    # It may be at it when the interpreter ends after an error, and then the process hangs or aborts.
     class File(io.BytesIO):
         def read(self, size=-1):
             readers.append(threading.get_ident())
             return super().read(size)
 
     readers = []
-    batches = plain_batches("t.csv", File(b"a,b\n" + rows), ",", ["a", "b"], block=16)
+    monkeypatch.setattr(csv_files, "_PART", 16)
+    monkeypatch.setattr(csv_files, "_opened", lambda path: File(b"a,b\n" + rows))
     with contextlib.suppress(InputError):
-        assert sum(batch.num_rows for batch in batches) == 40
+        assert sum(batch.num_rows for batch in CSVFile("t.csv", ("a", "b"), ",", 0, True).batches()) == 40
     assert set(readers) == {threading.get_ident()}
 
 
-@pytest.mark.parametrize("block", [8, 64])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("part", [1, 3, 8, 64])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_rows_do_not_depend_on_the_blocks_they_are_read_in(block, end):
-    text = end.join(["a,b", *(f"{i},{i * i}" for i in range(30)), "", "7"])
-    batches = plain_batches("t.csv", io.BytesIO(text.encode()), ",", ["a", "b"], block=block)
-    cells = []
+def test_rows_do_not_depend_on_the_parts_they_are_read_in(tmp_path, monkeypatch, part, end, plain):
+    cells = [f'{i}", ""{end}' * (i % 3) for i in range(30)]
+    lines = [f"{i},{quoted(cell)}" if i % 2 or plain else f"{i}, {quoted(cell)}" for i, cell in enumerate(cells)]
+    (tmp_path / "t.csv").write_bytes(end.join(["a,b", *lines, "", "7"]).encode())
+    file = CSVFile.scan(tmp_path / "t.csv")
+    assert file.plain == plain
+    monkeypatch.setattr(csv_files, "_PART", part)
+    monkeypatch.setattr(csv_files, "_ROWS", part)
+    found = []
     with pytest.raises(InputError, match=r"t.csv, row 30: 1 cell, the header has 2"):
-        cells.extend(cell for batch in batches for cell in batch.column("b").to_pylist())
-    assert cells == [str(i * i) for i in range(len(cells))]
-    assert len(cells) > 20
+        found.extend(cell for batch in file.batches() for cell in batch.column("b").to_pylist())
+    assert found == [cell.strip() for cell in cells[: len(found)]]
+    assert len(found) > 20 or part == 64
+
+
+def quoted(cell):
+    return '"' + cell.replace('"', '""') + '"'
+
+
+@pytest.mark.parametrize("part", [1, 2, 5, 100])
+@pytest.mark.parametrize(
+    ("content", "plain"),
+    [
+        (b'a,b\n"x","y"\n', True),
+        (b'"a",b\n"x ""1""","\n"\n""""\r\n"",""', True),
+        (b'a,b\n"x",y"\n', False),
+        (b'a,b\n"x"y,1\n', False),
+        (b'a,b\n"x" ,1\n', False),
+        (b'a,b\n1, "x"\n', False),
+        (b'a,b\n1,"x\n2,3\n', False),
+        (b'a,b\n5",6"\n', False),
+    ],
+)
+def test_plain_quotes(content, plain, part):
+    assert quotes_are_plain([content[i : i + part] for i in range(0, len(content), part)], ",") == plain
+
+
+def test_a_last_row_of_empty_cells_is_a_row(tmp_path):
+    assert read(tmp_path, "a\tb\n1\t2\n\t") == (["a", "b"], [["1", "2"], ["", ""]])
 
 
 def test_parquet_as_it_is(tmp_path):

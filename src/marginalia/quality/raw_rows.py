@@ -14,7 +14,6 @@ from marginalia.data import values
 from marginalia.data.attribute import NUMBERS, Attribute, PrivateBins
 from marginalia.data.coding import RawColumn
 from marginalia.data.domain import Domain
-from marginalia.data.reading import read_raw
 from marginalia.data.sources.opening import name_of, stream
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -68,11 +67,6 @@ class Sample:
 
         The rows are counted first, so that memory holds the sampled rows and a batch only.
         """
-        if str(data).endswith(".zip"):
-            frame = read_raw(data)
-            return cls(
-                frame.iloc[sampled(len(frame), seed=seed)][list(domain.names)].reset_index(drop=True), len(frame)
-            )
         source = stream(data, domain.placeholder())
         n_rows, first = source.n_rows, 0
         if not n_rows:
