@@ -10,7 +10,7 @@ from marginalia.data.checking import check
 from marginalia.data.domain import Domain
 from marginalia.data.sources.csv import open_csv
 from marginalia.data.sources.folder import data_files
-from marginalia.data.sources.opening import files_of, fingerprint, open_source
+from marginalia.data.sources.opening import Data
 from marginalia.errors import InputError
 
 DOMAIN = Domain.from_sizes({"x": 2})
@@ -53,10 +53,10 @@ def test_one_file_under_two_names_is_refused(folder, twice, form):
         open_csv(given, domain=DOMAIN)
     if form != "list":
         with pytest.raises(InputError, match="rows would be counted twice"):
-            open_source(given, DOMAIN)
+            Data.parse(given).open(DOMAIN)
         assert "rows would be counted twice" in check(given, DOMAIN)[0]
         with pytest.raises(InputError, match="rows would be counted twice"):
-            fingerprint(given)
+            Data.parse(given).fingerprint()
 
 
 def test_a_file_that_a_list_names_twice_is_refused(folder):
@@ -76,8 +76,8 @@ def test_hidden_files_are_skipped_and_said(folder, left, form):
     shutil.copy(folder / "t.csv", folder / left)
     (folder / "_SUCCESS").touch()
     given = str(folder) if form == "folder" else f"{folder}/**/*.csv"
-    assert open_source(given, DOMAIN).n_rows == 100
-    assert [path.name for path in files_of(given)] == ["t.csv"]
+    assert Data.parse(given).open(DOMAIN).n_rows == 100
+    assert [path.name for path in Data.parse(given).files] == ["t.csv"]
     notes = []
     assert check(given, DOMAIN, notes=notes) == []
     if form == "folder":
@@ -88,15 +88,15 @@ def test_hidden_files_are_skipped_and_said(folder, left, form):
 
 def test_a_pattern_that_asks_for_hidden_files_gets_them(folder):
     shutil.copy(folder / "t.csv", folder / "_u.csv")
-    assert open_source(f"{folder}/_*.csv", DOMAIN).n_rows == 100
+    assert Data.parse(f"{folder}/_*.csv").open(DOMAIN).n_rows == 100
     (folder / "t.csv").rename(folder / ".h.csv")
-    assert open_source(f"{folder}/.*.csv", DOMAIN).n_rows == 100
+    assert Data.parse(f"{folder}/.*.csv").open(DOMAIN).n_rows == 100
 
 
 def test_a_column_in_a_folders_name_is_no_hidden_folder(folder):
     (folder / "_year=2024").mkdir()
     shutil.move(folder / "t.csv", folder / "_year=2024" / "t.csv")
-    assert open_source(str(folder), DOMAIN).n_rows == 100
+    assert Data.parse(str(folder)).open(DOMAIN).n_rows == 100
 
 
 def test_what_is_no_table_and_links_to_folders_are_said(folder, tmp_path):
@@ -118,13 +118,13 @@ def test_many_skipped_files_are_one_short_line(folder):
 def test_a_link_that_leads_nowhere_is_not_left_out_in_silence(folder):
     (folder / "gone.csv").symlink_to(folder / "nowhere.csv")
     with pytest.raises(InputError, match=r"cannot read .*gone\.csv"):
-        open_source(str(folder), DOMAIN)
+        Data.parse(str(folder)).open(DOMAIN)
 
 
 def test_a_folder_of_hidden_files_alone_says_so(folder):
     (folder / "t.csv").rename(folder / "_t.csv")
     with pytest.raises(InputError, match=r"neither CSV nor Parquet files; skipped: _t\.csv \(hidden\)"):
-        open_source(str(folder), DOMAIN)
+        Data.parse(str(folder)).open(DOMAIN)
 
 
 def test_a_fit_says_what_it_skipped(folder, call, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import opening
-from marginalia.data.sources.opening import files_of, fingerprint, is_streamed, open_source
+from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -55,50 +55,50 @@ STAYS = "duckdb:///clinic.db?table=stays"
 
 
 def test_a_single_file_is_read_unless_it_is_large(folder, monkeypatch):
-    assert isinstance(open_source("t.csv", DOMAIN), Table)
-    assert isinstance(open_source("t.parquet", DOMAIN), Table)
-    assert isinstance(open_source(PARTS, DOMAIN), Stream)
+    assert isinstance(Data.parse("t.csv").open(DOMAIN), Table)
+    assert isinstance(Data.parse("t.parquet").open(DOMAIN), Table)
+    assert isinstance(Data.parse(PARTS).open(DOMAIN), Stream)
     Path("year=2/part-0.csv").rename("other.csv")
-    assert isinstance(open_source("year=2", DOMAIN), Stream)
+    assert isinstance(Data.parse("year=2").open(DOMAIN), Stream)
     Path("other.csv").rename("year=2/part-0.csv")
-    assert isinstance(open_source(TEXTS, DOMAIN), Stream)
+    assert isinstance(Data.parse(TEXTS).open(DOMAIN), Stream)
     monkeypatch.setattr(opening, "LARGEST_PARQUET", 3 * 500 - 1)
-    assert isinstance(open_source("t.parquet", DOMAIN), Stream)
+    assert isinstance(Data.parse("t.parquet").open(DOMAIN), Stream)
     monkeypatch.setattr(opening, "LARGEST_PARQUET", 3 * 500)
-    assert not is_streamed("t.parquet")
+    assert not Data.parse("t.parquet").is_streamed
     monkeypatch.setattr(opening, "LARGEST_TEXT", Path("t.csv").stat().st_size - 1)
-    assert isinstance(open_source("t.csv", DOMAIN), Stream)
+    assert isinstance(Data.parse("t.csv").open(DOMAIN), Stream)
 
 
 def test_a_pattern_without_a_file_is_refused(folder):
     with pytest.raises(InputError, match="no file matches none"):
-        open_source("none*.parquet", DOMAIN)
+        Data.parse("none*.parquet").open(DOMAIN)
 
 
 def test_a_folder_of_two_kinds_of_files_is_refused(folder):
     Path("year=0/NOTES.md").write_text("notes")
-    assert files_of("year=0") == [Path("year=0/part-0.csv"), Path("year=0/part-0.parquet")]
+    assert Data.parse("year=0").files == [Path("year=0/part-0.csv"), Path("year=0/part-0.parquet")]
     for data in ("year=0", "year=0/part*"):
         with pytest.raises(InputError, match=r"part-0.parquet is Parquet and part-0.csv is not; .* of one kind"):
-            open_source(data, DOMAIN)
+            Data.parse(data).open(DOMAIN)
     Path("year=0/part-0.csv").unlink()
-    assert open_source("year=0", DOMAIN).n_rows == 167
+    assert Data.parse("year=0").open(DOMAIN).n_rows == 167
 
 
 def test_a_folder_without_tables_is_refused(folder):
     Path("empty").mkdir()
     with pytest.raises(InputError, match="empty: this folder holds neither CSV nor Parquet files"):
-        open_source("empty", DOMAIN)
+        Data.parse("empty").open(DOMAIN)
 
 
 def test_a_missing_parquet_file_is_said_to_be_missing(folder):
     with pytest.raises(InputError, match=r"cannot read no\.parquet: No such file or directory"):
-        open_source("no.parquet", DOMAIN)
+        Data.parse("no.parquet").open(DOMAIN)
 
 
 def test_a_url_with_one_slash_is_told_of_the_second(folder):
     with pytest.raises(InputError, match="two slashes"):
-        open_source("duckdb:/clinic.db?table=stays", DOMAIN)
+        Data.parse("duckdb:/clinic.db?table=stays").open(DOMAIN)
 
 
 def test_a_pattern_that_the_shell_took_apart_is_to_be_quoted(folder, call):
@@ -109,8 +109,8 @@ def test_a_pattern_that_the_shell_took_apart_is_to_be_quoted(folder, call):
 
 def test_a_file_whose_name_looks_like_a_pattern_is_a_file(folder):
     Path("t.parquet").rename("t[1].parquet")
-    assert not is_streamed("t[1].parquet")
-    assert open_source("t[1].parquet", DOMAIN).n_rows == 500
+    assert not Data.parse("t[1].parquet").is_streamed
+    assert Data.parse("t[1].parquet").open(DOMAIN).n_rows == 500
 
 
 SYNTHESIZE = ["synthesize", "--method", "independent", "--domain", "d.json", "--epsilon", "1", "--seed", "1", "--json"]
@@ -179,9 +179,13 @@ def test_an_empty_table_has_no_rows(folder, call):
 
 def test_files_are_named_by_their_hash(folder):
     whole = hashlib.sha256(Path("t.csv").read_bytes()).hexdigest()
-    assert fingerprint("t.csv") == {"name": "t.csv", "sha256": whole}
-    each = [hashlib.sha256(path.read_bytes()).digest() for path in files_of(PARTS)]
-    assert fingerprint(PARTS) == {"name": PARTS, "files": 3, "sha256": hashlib.sha256(b"".join(each)).hexdigest()}
-    assert fingerprint(STAYS)["sha256"] == hashlib.sha256(Path("clinic.db").read_bytes()).hexdigest()
+    assert Data.parse("t.csv").fingerprint() == {"name": "t.csv", "sha256": whole}
+    each = [hashlib.sha256(path.read_bytes()).digest() for path in Data.parse(PARTS).files]
+    assert Data.parse(PARTS).fingerprint() == {
+        "name": PARTS,
+        "files": 3,
+        "sha256": hashlib.sha256(b"".join(each)).hexdigest(),
+    }
+    assert Data.parse(STAYS).fingerprint()["sha256"] == hashlib.sha256(Path("clinic.db").read_bytes()).hexdigest()
     with pytest.raises(InputError, match=r"cannot read none\.csv"):
-        fingerprint("none.csv")
+        Data.parse("none.csv").fingerprint()

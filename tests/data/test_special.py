@@ -9,7 +9,7 @@ from tiers import others_slow
 from marginalia.data.coding import as_text, codes_of, numbers_of, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, widths
-from marginalia.data.sources.opening import stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table, write_batches
 from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
@@ -74,7 +74,7 @@ def test_special_texts_of_every_type_are_written_as_they_are_and_read_back(tmp_p
         Table.read(tmp_path / "t.csv", domain=domain),
         Table.read(tmp_path / "t.parquet", domain=domain),
         Table.from_frame(frame, domain),
-        stream(tmp_path / "t.parquet", domain).in_memory(),
+        Data.parse(tmp_path / "t.parquet").stream(domain).in_memory(),
     ):
         assert again == table
     for name in ("b.csv", "b.parquet"):

@@ -13,7 +13,7 @@ from tiers import others_slow
 
 from marginalia.data.attribute import Attribute, StructuralZeros
 from marginalia.data.domain import Domain
-from marginalia.data.sources.opening import fingerprint, name_of, open_source
+from marginalia.data.sources.opening import Data
 from marginalia.data.sources.sql import Location, SQLSource, connect
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -215,7 +215,7 @@ SECRET = "hunter2"
 def test_a_password_in_a_url_is_refused_and_never_repeated(url, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        open_source(url, DOMAIN)
+        Data.parse(url).open(DOMAIN)
     assert SECRET not in str(caught.value)
     DOMAIN.to_json("d.json")
     rest = ["--domain", "d.json", "--epsilon", "1"]
@@ -278,7 +278,7 @@ def test_urls_that_say_too_little_are_refused(url, message):
 )
 def test_secrets_in_a_query_are_not_repeated(text, tmp_path, monkeypatch, call):
     url = f"duckdb:///?query=SELECT * FROM '{text}'"
-    assert "er2" not in name_of(url) + str(fingerprint(url)) + repr(Location.parse(url))
+    assert "er2" not in Data.parse(url).name + str(Data.parse(url).fingerprint()) + repr(Location.parse(url))
     monkeypatch.chdir(tmp_path)
     DOMAIN.to_json("d.json")
     _, out, err = call("datasets", "check", url, "--domain", "d.json", "--json")

@@ -18,7 +18,7 @@ from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import codes_of, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
-from marginalia.data.sources.opening import stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table, write_batches
 from marginalia.errors import InputError
 from marginalia.learning.units import class_labels, code_values, in_units
@@ -65,8 +65,8 @@ def test_an_instant_has_one_code_whatever_the_format_of_the_file(tmp_path, kind,
         found[f"text {shown}"] = Table.from_frame(texts, domain)
         found[f"CSV {shown}"] = Table.read(tmp_path / "t.csv", domain=domain)
         found[f"Parquet {shown}"] = Table.read(tmp_path / "t.parquet", domain=domain)
-        found[f"streamed Parquet {shown}"] = stream(tmp_path / "t.parquet", domain).in_memory()
-        found[f"streamed CSV {shown}"] = stream(tmp_path / "t.csv", domain).in_memory()
+        found[f"streamed Parquet {shown}"] = Data.parse(tmp_path / "t.parquet").stream(domain).in_memory()
+        found[f"streamed CSV {shown}"] = Data.parse(tmp_path / "t.csv").stream(domain).in_memory()
     assert {source for source, table in found.items() if table.codes[:, 0].tolist() != expected} == set()
 
 
@@ -374,4 +374,4 @@ def test_a_database_shows_instants_as_a_file_does(tmp_path, engine_zone):
     facts = {"type": "timestamp", "unit": "minute", "zone": "Europe/Berlin"}
     labels = ["2024-01-31T23:30", "2024-02-01T00:30"]
     domain = Domain.from_dict({"attributes": [{"name": name, **facts, "labels": labels} for name in "tn"]})
-    assert stream(f"duckdb:///{tmp_path}/t.db?table=t", domain).in_memory().codes.tolist() == [[1, 0]]
+    assert Data.parse(f"duckdb:///{tmp_path}/t.db?table=t").stream(domain).in_memory().codes.tolist() == [[1, 0]]

@@ -18,7 +18,7 @@ from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.checking import check
 from marginalia.data.domain import Domain
 from marginalia.data.sources import bounded
-from marginalia.data.sources.opening import stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.table import RawTable, Table
 from marginalia.data.units import BoughtUnit, Unit, check_spellings, key_hashes, keys_of, unit_sizes
 from marginalia.errors import InputError
@@ -48,7 +48,7 @@ def _rows(table: Table) -> list[list[int]]:
 
 def _streamed(place: str, domain: Domain) -> Table:
     assert domain.unit is not None
-    return bounded.bound_contributions(stream(place, domain.project(domain.names)), domain.unit)
+    return bounded.bound_contributions(Data.parse(place).stream(domain.project(domain.names)), domain.unit)
 
 
 def _numbers(cells, of_type: str | None = None) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.sources.bounded import bound_contributions, sizes_of_units
 from marginalia.data.sources.complete import complete
-from marginalia.data.sources.opening import stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.sources.parquet import open_parquet
 from marginalia.data.splits import random_split
 from marginalia.data.table import CountSource, RawTable, Table
@@ -112,7 +112,7 @@ def _units(table: Table) -> list[list[tuple[int, ...]]]:
 
 def _streamed(place: str, domain: Domain) -> Table:
     assert domain.unit is not None
-    return bound_contributions(stream(place, domain.project(domain.names)), domain.unit)
+    return bound_contributions(Data.parse(place).stream(domain.project(domain.names)), domain.unit)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_rows_per_unit_are_learned_privately_from_streamed_rows_as_from_a_table(
     assert (rows.unit, rows.n_rows) == (memory.unit, memory.n_rows)
     np.testing.assert_array_equal(rows.project(memory.names).codes, memory.codes)  # by rank
     np.testing.assert_array_equal(rows.units, memory.units)
-    source = stream(places["folders"], domain.project(domain.names))
+    source = Data.parse(places["folders"]).stream(domain.project(domain.names))
     assert sizes_of_units(source, rows.unit).sum() == source.n_rows == 300
 
 

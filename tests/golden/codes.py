@@ -169,11 +169,9 @@ SOURCES = {
 
 def streamed(path: Path, domain: Domain) -> Table:
     """Return the rows of a file read as a stream."""
-    from marginalia.data.sources.csv import open_csv
-    from marginalia.data.sources.parquet import open_parquet
+    from marginalia.data.sources.opening import Data
 
-    open_file = open_parquet if path.suffix == ".parquet" else open_csv
-    return open_file(path, domain=domain).in_memory()
+    return Data.parse(path).stream(domain).in_memory()
 
 
 def in_duckdb(query: str, domain: Domain) -> Table:

@@ -65,11 +65,11 @@ def check(
     Example: marginalia datasets check mine.csv --domain mine.yaml
     """
     from marginalia.data.checking import check as find_problems
-    from marginalia.data.sources.opening import name_of
+    from marginalia.data.sources.opening import Data
 
     notes: list[str] = []
     problems = find_problems(file, domain, notes=notes)
-    name = name_of(file)
+    name = Data.parse(file).name
     content = {"file": name, "ok": not problems, "problems": problems, "notes": notes}
     for problem in problems:
         print(f"marginalia: {one_line(problem)}", file=sys.stderr)

@@ -54,12 +54,12 @@ def fit(
 
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
-    from marginalia.data.sources.opening import files_of
+    from marginalia.data.sources.opening import Data
     from marginalia.methods.fit import fit_learner
     from marginalia.methods.models import save_model
 
     if out is not None:
-        check_out(out, (".json",), (*files_of(data), domain))
+        check_out(out, (".json",), (*Data.parse(data).files, domain))
     fitting = PrivateFit(method, data, domain, options, n_public=n_public)
     with fitting.running() as check:
         model = fit_learner(
@@ -101,16 +101,17 @@ def synthesize(
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
-    from marginalia.data.sources.opening import files_of
+    from marginalia.data.sources.opening import Data
     from marginalia.methods.fit import fit_synthesizer
     from marginalia.privacy.certificate import certificate_path, write_with_certificate
     from marginalia.synthesis.files import check_number, check_room
 
     proof = certificate_path(out)
-    check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
-    check_out(proof, (".json",), (*files_of(data), domain))
+    files = Data.parse(data).files
+    check_out(out, (".csv", ".parquet"), (*files, domain))
+    check_out(proof, (".json",), (*files, domain))
     if model_file is not None:
-        check_out(model_file, (".npz",), (*files_of(data), domain, out))
+        check_out(model_file, (".npz",), (*files, domain, out))
     fitting = PrivateFit(method, data, domain, options)
     if rows is not None:
         check_number(rows)

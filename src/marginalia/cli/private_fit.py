@@ -157,12 +157,13 @@ class PrivateFit:
 
     def _source_facts(self) -> Mapping[str, str | int]:
         """Return what was read, for the owner's records, and in how many passes over the rows where they stream."""
-        from marginalia.data.sources.opening import fingerprint, skipped_of
+        from marginalia.data.sources.opening import Data
         from marginalia.data.sources.stream import Stream
 
-        skipped = {"skipped": line} if (line := skipped_of(self.data)) else {}
+        named = Data.parse(self.data)
+        skipped = {"skipped": named.skipped} if named.skipped else {}
         passes = {"passes": self.rows.passes} if isinstance(self.rows, Stream) else {}
-        return {**fingerprint(self.data), **skipped, **passes}
+        return {**named.fingerprint(), **skipped, **passes}
 
     def _purchases(self, domain: Domain, ledger: Ledger | None) -> list[str]:
         """Return a line for each column whose labels or edges the fit has bought, and one for the rows per unit."""

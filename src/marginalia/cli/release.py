@@ -46,10 +46,10 @@ def release(
         return _plan(said, domain, n_rows, options)
     if table is None or out is None or n_rows is not None:
         raise InputError("name a table and --out FILE; or --plan and --rows N to see widths first")
-    from marginalia.data.sources.opening import files_of
+    from marginalia.data.sources.opening import Data
     from marginalia.methods.registry import class_named
 
-    check_out(out, (".npz",), (*files_of(table), domain, analyses))
+    check_out(out, (".npz",), (*Data.parse(table).files, domain, analyses))
     fitting = PrivateFit(_NAME, table, domain, options)
     budget = fitting.budget
     model: Any = class_named(_CLASS, "synthesizer")(

@@ -126,11 +126,11 @@ def read_rows(
     `unit` is what the options say: a column, where the file names none, and a number of rows, in place of the file's.
     """
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.opening import open_rows
+    from marginalia.data.sources.opening import Data
 
     public = Domain.from_yaml(domain).of_unit(*unit)
     _warn_of_inferred(domain, public)
-    return _with_rows(open_rows(data, public, share=share, where=str(domain), notes=notes), data)
+    return _with_rows(Data.parse(data).open(public, share=share, where=str(domain), notes=notes), data)
 
 
 def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
@@ -159,15 +159,15 @@ def units_line(data: str, domain: Path) -> str:
     from marginalia.data.domain import Domain
     from marginalia.data.reading import read_raw
     from marginalia.data.sources.bounded import sizes_of_units
-    from marginalia.data.sources.opening import is_streamed, stream
+    from marginalia.data.sources.opening import Data
     from marginalia.data.units import kept_line, unit_sizes
 
     public = Domain.from_yaml(domain)
     if (unit := public.unit) is None:
         return ""
-    if is_streamed(data):
+    if (named := Data.parse(data)).is_streamed:
         domain_of_rows = public.project(public.names).placeholder()
-        return kept_line(unit, sizes_of_units(stream(data, domain_of_rows), unit))
+        return kept_line(unit, sizes_of_units(named.stream(domain_of_rows), unit))
     return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
 
 

@@ -17,7 +17,7 @@ from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.bounded import sizes_of_units
-from marginalia.data.sources.opening import is_streamed, skipped_of, stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import zero_faults
 from marginalia.data.units import Unit, kept_line, unit_sizes
@@ -32,7 +32,7 @@ def check(
 ) -> list[str]:
     """Return one line for every problem of `file`; none means that it loads.
 
-    `file` is what `open_source` takes. Of a table that is streamed all values are checked too, but of columns that are
+    `file` is what `Data.parse` takes. Of a table that is streamed all values are checked too, but of columns that are
     missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
 
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
@@ -50,12 +50,13 @@ def check(
         public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
         notes += [f"to be bought with part of epsilon: {_open_line(column)}" for column in public.open_columns]
         domain, columns, may_fold = public.placeholder(), public.attributes, known_labels(public)
-        if skipped := skipped_of(file):
-            notes.append(skipped)
-        if is_streamed(file):
+        data = Data.parse(file)
+        if data.skipped:
+            notes.append(data.skipped)
+        if data.is_streamed:
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")
-            return _of_source(stream(file, domain.project(domain.names)), domain.unit, notes)
+            return _of_source(data.stream(domain.project(domain.names)), domain.unit, notes)
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]

@@ -14,7 +14,7 @@ from marginalia.data import values
 from marginalia.data.attribute import NUMBERS, Attribute, PrivateBins
 from marginalia.data.coding import RawColumn
 from marginalia.data.domain import Domain
-from marginalia.data.sources.opening import name_of, stream
+from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.progress import bar
@@ -63,16 +63,17 @@ class Sample:
 
     @classmethod
     def read(cls, data: str | os.PathLike[str], domain: Domain, *, seed: int = 0, verbose: bool = False) -> Sample:
-        """Read `sampled` rows of a file, of files of a pattern, or of a database; see `open_source`.
+        """Read `sampled` rows of a file, of files of a pattern, or of a database; see `Data`.
 
         The rows are counted first, so that memory holds the sampled rows and a batch only.
         """
-        source = stream(data, domain.placeholder())
+        named = Data.parse(data)
+        source = named.stream(domain.placeholder())
         n_rows, first = source.n_rows, 0
         if not n_rows:
-            raise InputError(f"{name_of(data)}: the table has no rows")
+            raise InputError(f"{named.name}: the table has no rows")
         rows, parts = sampled(n_rows, seed=seed), []
-        with bar(f"rows of {name_of(data)}", n_rows, verbose=verbose) as advance:
+        with bar(f"rows of {named.name}", n_rows, verbose=verbose) as advance:
 
             def among_next(n: int) -> NDArray[np.int64]:
                 nonlocal first

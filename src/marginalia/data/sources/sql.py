@@ -444,7 +444,7 @@ class SQLSource(Stream):
     Parameters
     ----------
     table : str or ibis.Table
-        A URL as of `open_source`, or an expression of Ibis on a connection of your own.
+        A URL as `marginalia.data.sources.opening.Data` takes, or an expression of Ibis on a connection of your own.
     domain : Domain
 
     Raises

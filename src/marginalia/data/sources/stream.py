@@ -90,7 +90,7 @@ class Stream(CountSource):
         if domain.unit is not None:
             raise InputError(
                 f"{name}: which rows of each `{domain.unit.column}` are kept is chosen where rows are opened; call "
-                "marginalia.data.sources.opening.open_source"
+                "marginalia.data.sources.opening.Data.open"
             )
         kept = [c for c in columns if c not in domain.ignored]
         if absent := [n for n in domain.names if n not in kept]:
