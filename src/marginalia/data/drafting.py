@@ -325,7 +325,7 @@ def _with_unread(cells: _Cells, keys: dict[str, Any], found: Collection[int]) ->
 
 def _of_strings(cells: _Cells) -> Drafted:
     here, weights, n = [cells.texts[i] for i in cells.known], cells.counts[cells.known], cells.rows
-    if len(here) > FEW and (reason := _numbers_in_disguise(here, weights)):
+    if len(here) > FEW and (reason := _amounts(here, weights)):
         return Drafted(cells.name, None, *reason)
     if key := _key(cells.name, len(here), n, "string", f"{len(here)} different texts in {n} rows: "):
         return key
@@ -342,7 +342,7 @@ def _of_strings(cells: _Cells) -> Drafted:
     return Drafted(cells.name, {"type": "string", "labels": "private"}, rare if len(here) > MANY else "")
 
 
-def _numbers_in_disguise(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:
+def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:
     """Return what makes most texts no numbers or dates for us, though they are to a person: without and with a text."""
     short = np.array([bool(_SHORT_DATE.fullmatch(t)) for t in here])
     if weights[short].sum() >= MOST * weights.sum():
@@ -371,13 +371,15 @@ HEAD = """\
 # The choice of ignored columns and of the privacy unit was read off the rows, too.
 #
 # Your review:
-#   1. Correct what is wrong, and move columns that nobody needs to `ignored`.
+#   1. Correct what is wrong, and move columns that nobody needs to `ignored`. Numbers that are codes (postcodes) are
+#      `type: string` with `labels: private`.
 #   2. Are labels or bins of a column public (a code book, a form, a law)? Write them in place of `private`, such as
 #      `labels: [north, south]` or `edges: [0, 18, 65, 120]`. They then cost nothing. Do not copy them from the rows.
 #      A column that a model is to predict (`fit --target`) needs them.
 #   3. Do several rows belong to one person? Name the column that says whose a row is: `unit: patient_id`.
 #   4. Take away the # before `defaults`: it says that what stands under `inferred` is public. Until then no fit is
 #      certified.
+#   5. Comments on columns tell what was seen in the rows: delete them before others see this file.
 """
 
 
