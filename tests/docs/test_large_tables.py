@@ -57,11 +57,14 @@ def test_a_method_needs_what_the_page_says(name, tmp_path, monkeypatch):
     assert max(asked, key=["nothing", "counts", "batches", "rows"].index) == said()[name]
 
 
-def test_rows_come_from_an_arrow_reader_as_the_page_shows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("of", ["Data.parse", "def read"])
+def test_a_fit_reads_rows_as_the_page_shows(of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = [b for b in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if "def read" in b]
+    (block,) = [b for b in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if of in b]
     table = Table(np.random.default_rng(0).integers(2, size=(500, 3)), Domain(Attribute(n, 2) for n in "abc"))
-    table.to_parquet("stays.parquet")
+    Path("stays").mkdir()
+    for name in ("stays.parquet", "stays/t.parquet"):
+        table.to_parquet(name)
     Path("stays.yaml").write_text("{attributes: [{name: a, size: 2}, {name: b, size: 2}, {name: c, size: 2}]}")
     names = {}
     exec(compile(block, "large-tables.md", "exec"), names)
