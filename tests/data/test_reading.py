@@ -13,7 +13,9 @@ import pytest
 
 from marginalia.data import csv_files, reading
 from marginalia.data.csv_files import CSVFile, quotes_are_plain
+from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
+from marginalia.data.sources.opening import Data
 from marginalia.errors import InputError
 
 
@@ -204,6 +206,10 @@ def test_a_flipped_bit_in_a_parquet_file_is_one_line(tmp_path):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :])
         with contextlib.suppress(InputError):
             read_raw(path)
+    for at in range(0, len(whole), 2):  # what a file says of its rows
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with contextlib.suppress(InputError):
+            Data.parse(path).stream(Domain.from_sizes({"a": 3})).in_memory()
 
 
 def test_a_parquet_date_that_python_has_none_for_is_read(tmp_path):

@@ -94,9 +94,10 @@ class CSVFile:
         return cls(path, tuple(names), separator, start, plain)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the rows of these columns (default: all) as Arrow batches of text, without outer spaces.
+        """Yield the rows of these columns as Arrow batches of text, without outer spaces.
 
-        Columns are encoded by their distinct cells. Rows without any character are skipped.
+        Default: all columns; of an empty list: the first. They are encoded by their distinct cells. Rows without any
+        character are skipped.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class CSVFile:
         from pyarrow import compute
         from pyarrow import csv as arrow
 
-        wanted = list(self.names if columns is None else columns)
+        wanted = list(self.names if columns is None else columns or self.names[:1])
         parsing = arrow.ParseOptions(delimiter=self.separator, newlines_in_values=True)
         converting = arrow.ConvertOptions(
             column_types=dict.fromkeys(wanted, pa.string()), strings_can_be_null=False, include_columns=wanted

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import errno
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +15,7 @@ import numpy as np
 
 from marginalia.data.coding import RawColumn
 from marginalia.data.csv_files import CSVFile
+from marginalia.data.parquet_files import ParquetFile, reading_parquet
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,18 +41,6 @@ def check_header(names: list[str], where: str) -> None:
 _UNCLEAR = re.compile(r"[;\t|\r\ufeff]")  # in the name of a column
 _URL = re.compile(r"\w\w:/")  # as a path it has one slash of two
 LARGEST = 2**32  # bytes that a packed file may unpack to
-
-
-@contextmanager
-def _in_one_line(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise an InputError for what Arrow raises for a Parquet file."""
-    try:
-        yield
-    except OSError as error:  # Arrow's error of a file that is not there says its name only
-        missing = os.strerror(errno.ENOENT) if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
-        raise InputError(f"cannot read {path}: {error.strerror or missing}") from None
-    except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # Arrow's own errors are some of these
-        raise InputError(f"{path}: not a Parquet file ({str(error).strip().splitlines()[0]})") from None
 
 
 def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -84,8 +71,8 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     check_is_no_url(path)
     if Path(path).suffix == ".parquet":
-        with _in_one_line(path):
-            frame = _parquet_frame(path)
+        with reading_parquet(os.fspath(path)):
+            frame = arrow_frame(_parquet_table(path))
         frame.columns = [str(name) for name in frame.columns]
         check_header(list(frame.columns), str(path))
         return frame
@@ -109,6 +96,14 @@ def _text_frame(file: CSVFile) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _parquet_table(path: str | os.PathLike[str]) -> Any:
+    if not os.path.isdir(path):
+        return ParquetFile.scan(path).read()
+    from pyarrow import parquet
+
+    return parquet.read_table(path, coerce_int96_timestamp_unit="us")
+
+
 def check_is_no_url(path: str | os.PathLike[str]) -> None:
     """Refuse the URL of a database where a file is read, without repeating it: it may hold a password.
 
@@ -122,79 +117,6 @@ def check_is_no_url(path: str | os.PathLike[str]) -> None:
         raise InputError(
             "a file is needed here, not the URL of a database; fit, synthesize and datasets check take one"
         )
-
-
-def _parquet_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path, coerce_int96_timestamp_unit="us")
-    if os.path.isfile(path):
-        table = with_instants(table, instants_of_spark(parquet.read_metadata(path)))
-    return arrow_frame(table)
-
-
-def whole_numbers(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Return the columns of a Parquet file that holds whole numbers and no gaps; none of any other file.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> import pyarrow as pa
-    >>> from pyarrow import parquet
-    >>> with TemporaryDirectory() as folder:
-    ...     parquet.write_table(pa.table({"a": [1, 0]}), f"{folder}/t.parquet")
-    ...     whole_numbers(f"{folder}/t.parquet")
-    {'a': array([1, 0])}
-    """
-    from pyarrow import ArrowException, parquet, types
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-    except (ArrowException, OSError):
-        return {}
-    plain = len(set(table.column_names)) == table.num_columns and all(
-        types.is_integer(column.type) and not column.null_count for column in table.columns
-    )
-    # By DLPack, as Arrow's own way to NumPy imports pandas.
-    return (
-        {
-            name: np.from_dlpack(column.combine_chunks())
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-        if plain
-        else {}
-    )
-
-
-def instants_of_spark(metadata: Any) -> list[str]:
-    """Return the columns of a Parquet file in which Spark wrote instants as INT96, a type that does not say so.
-
-    >>> import io
-    >>> import pyarrow as pa
-    >>> from pyarrow import parquet
-    >>> file = io.BytesIO()
-    >>> parquet.write_table(pa.table({"a": [1]}), file)
-    >>> instants_of_spark(parquet.read_metadata(file))
-    []
-    """
-    if b"org.apache.spark.version" not in (metadata.metadata or {}):
-        return []
-    columns = map(metadata.schema.column, range(metadata.num_columns))
-    return [column.path for column in columns if column.physical_type == "INT96"]
-
-
-def with_instants(table: Any, names: Iterable[str]) -> Any:
-    """Return an Arrow table, or batch, in which times in some columns are instants in UTC.
-
-    >>> import pyarrow as pa
-    >>> with_instants(pa.table({"a": pa.array([0], pa.timestamp("us"))}), ["a"]).schema.field("a").type
-    TimestampType(timestamp[us, tz=UTC])
-    """
-    import pyarrow as pa
-
-    for name in set(names).intersection(table.schema.names):
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
-    return table
 
 
 def arrow_frame(table: Any) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from marginalia.data.coding import (
 )
 from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.files import atomic_path
+from marginalia.data.parquet_files import whole_numbers
 from marginalia.data.reading import (
     check_header,
     csv_quoting,
@@ -41,7 +42,6 @@ from marginalia.data.reading import (
     kind_of,
     pandas_frame,
     read_raw,
-    whole_numbers,
     with_text_names,
     without_formulas,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from marginalia.data.csv_files import CSVFile
 from marginalia.data.domain import Domain
 from marginalia.data.sources.files import stream_files
@@ -42,11 +40,4 @@ def open_csv(paths: Paths, *, domain: Domain) -> Stream:
     ...     rows.n_rows, rows.counts(["region", "smoker"]).tolist()
     (3, [[0, 0], [1, 1], [0, 1]])
     """
-    scan = cache(CSVFile.scan)
-    return stream_files(
-        paths,
-        domain,
-        suffixes=SUFFIXES,
-        columns_of=lambda path: scan(path).names,
-        batches_of=lambda path, columns: scan(path).batches(columns or scan(path).names[:1]),
-    )
+    return stream_files(paths, domain, suffixes=SUFFIXES, scan=CSVFile.scan)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from marginalia.data.csv_files import CSVFile
 from marginalia.data.domain import Domain
+from marginalia.data.parquet_files import ParquetFile
 from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.stream import Stream
 from marginalia.errors import InputError
@@ -21,11 +23,9 @@ def stream_files(
     domain: Domain,
     *,
     suffixes: Sequence[str],
-    columns_of: Callable[[str], Sequence[str]],
-    batches_of: Callable[[str, Sequence[str]], Iterable[Any]],
-    rows_of: Callable[[str], int] | None = None,
+    scan: Callable[[str], CSVFile] | Callable[[str], ParquetFile],
 ) -> Stream:
-    """Return the rows of files with the same columns, one file after the other, in the order of their names.
+    r"""Return the rows of files with the same columns, one file after the other, in the order of their names.
 
     A column of the domain that the files lack may stand in the names of their folders, as ``year=2024``. A file that
     has another size or time at a later pass is refused: counts of different rows do not belong together.
@@ -37,12 +37,8 @@ def stream_files(
     domain : Domain
     suffixes : sequence of str
         Of the data files of a folder.
-    columns_of : callable
-        Returns the columns of a file.
-    batches_of : callable
-        Returns the Arrow batches of a file with the given columns, or with any where none are given.
-    rows_of : callable, optional
-        Returns the number of rows of a file, if a format knows it.
+    scan : callable
+        Opens one file.
 
     Raises
     ------
@@ -52,42 +48,35 @@ def stream_files(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> import pyarrow as pa
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "t.txt").write_text("0")
-    ...     rows = stream_files(
-    ...         folder,
-    ...         Domain.from_sizes({"a": 2}),
-    ...         suffixes=[".txt"],
-    ...         columns_of=lambda path: ["a"],
-    ...         batches_of=lambda path, columns: [pa.record_batch({"a": [int(Path(path).read_text())]})],
-    ...     )
-    ...     rows.counts(["a"])
+    ...     _ = Path(folder, "t.txt").write_text("a\n0\n")
+    ...     stream_files(folder, Domain.from_sizes({"a": 2}), suffixes=[".txt"], scan=CSVFile.scan).counts(["a"])
     array([1, 0])
     """
     found = data_files(paths, suffixes)
     if not found.paths:
         raise InputError(f"no file matches {paths}{found.line() and '; '}{found.line()}")
-    first, *others = found.paths
     marks = {path: _mark(path) for path in found.paths}
-    columns, of_folders = list(columns_of(first)), _folder_values(first)
-    in_path = [k for k in of_folders if k in {*domain.names, *domain.ignored} and k not in columns]
-    for path in others:
-        if set(columns_of(path)) != set(columns):
+    files = [scan(path) for path in found.paths]
+    first, columns = files[0].path, files[0].names
+    in_path = [k for k in _folder_values(first) if k in {*domain.names, *domain.ignored} and k not in columns]
+    for path, file in zip(found.paths, files, strict=True):
+        if set(file.names) != set(columns):
             raise InputError(f"{path}: the columns are not those of {first}")
         if absent := [k for k in in_path if k not in _folder_values(path)]:
             raise InputError(f"{path}: no folder is named {absent[0]}=..., as for {first}")
 
     def read(asked: Sequence[str]) -> Iterator[tuple[str, Any]]:
         inside = [c for c in asked if c not in in_path]
-        for path, mark in marks.items():
+        for (path, mark), file in zip(marks.items(), files, strict=True):
             _check_unchanged(path, mark)
             constants = {c: value for c, value in _folder_values(path).items() if c in in_path and c in asked}
-            for batch in batches_of(path, inside):
+            for batch in file.batches(inside):
                 yield path, _with_constants(batch.select(inside), constants)
             _check_unchanged(path, mark)
 
-    n_rows = None if rows_of is None else lambda: sum(map(rows_of, found.paths))
+    known = [file.n_rows for file in files if isinstance(file, ParquetFile)]
+    n_rows = (lambda: sum(known)) if known else None
     return Stream(read, domain, columns=[*columns, *in_path], name=first, n_rows=n_rows)
 
 
