@@ -33,8 +33,7 @@ from pyarrow import csv, parquet
 
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
-from marginalia.data.sources.csv import open_csv
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.stream import Stream
 from marginalia.methods.aim import AIM
 
@@ -104,12 +103,12 @@ def as_csv(folder: Path, part: int) -> Path:
 
 def source_of(case: Case, folder: Path, links: Path) -> Stream:
     if case.files == "csv":
-        return open_csv([as_csv(folder, p) for p in range(case.parts)], domain=DOMAIN)
+        return stream_files([as_csv(folder, p) for p in range(case.parts)], domain=DOMAIN)
     paths = [path_of(folder, p) for p in range(case.parts)]
     for time_, part in itertools.product(range(1, case.times), range(case.parts)):
         paths.append(links / f"{time_}-{part}.parquet")
         os.link(path_of(folder, part), paths[-1])
-    return open_parquet(paths, domain=DOMAIN)
+    return stream_files(paths, domain=DOMAIN)
 
 
 class Watch:
@@ -132,7 +131,7 @@ def compile_all(folder: Path) -> None:
         parquet.write_table(
             parquet.ParquetFile(path_of(folder, 0)).read_row_group(0).slice(0, 1000), f"{small}/t.parquet"
         )
-        source = open_parquet(f"{small}/t.parquet", domain=DOMAIN)
+        source = stream_files(f"{small}/t.parquet", domain=DOMAIN)
         AIM(epsilon=1.0, rounds=2, random_state=0).fit(source)
 
 

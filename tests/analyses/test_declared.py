@@ -21,7 +21,7 @@ from marginalia.analyses.declared import Declared
 from marginalia.analyses.planning import COUNT, FIRST, Linears, planned_sigmas, weights
 from marginalia.analyses.prediction import predicted
 from marginalia.data import Domain, Table
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression
@@ -245,7 +245,7 @@ def test_a_file_keeps_it_and_infer_says_the_same(table, tmp_path):
 def test_rows_of_a_file_give_the_same_release(table, tmp_path):
     asked = {"analyses": [{"formula": FORMULA}, {"formula": "b ~ a + c", "family": "binomial"}]}
     table.to_parquet(tmp_path / "t.parquet")
-    streamed = open_parquet(tmp_path / "t.parquet", domain=table.domain)
+    streamed = stream_files(tmp_path / "t.parquet", domain=table.domain)
     one, two = (fitted(t, asked).declared_ for t in (table, streamed))
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.scored[0].score, two.scored[0].score)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
-from marginalia.data.sources.csv import open_csv
+from marginalia.data.sources.files import stream_files
 from marginalia.data.table import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "domain-files.md"
@@ -43,7 +43,7 @@ def expected(cells, attribute, folder):
     (folder / "t.csv").write_text("x,y\n" + "".join(f"{cell},0\n" for cell in [*cells, ""]))
     domain = Domain([attribute], ignored=["y"])
     table = Table.read(folder / "t.csv", domain=domain)
-    assert open_csv(folder / "t.csv", domain=domain).in_memory() == table
+    assert stream_files(folder / "t.csv", domain=domain).in_memory() == table
     codes = table.codes[:, 0].tolist()
     assert codes[-1] == attribute.missing_code
     return codes

@@ -14,7 +14,7 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.coding import RawColumn, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.reading import pandas_frame, read_raw
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.table import Table
 
 
@@ -75,7 +75,7 @@ def test_a_day_that_python_cannot_hold_changes_no_other(tmp_path, far):
     days = [day("2020-01-01")] * 3 + [day("2020-01-02")] + [FAR[far]]
     pq.write_table(pa.table({"x": pa.array(days, pa.int32()).cast(pa.date32())}), tmp_path / "t.parquet")
     assert Table.read(tmp_path / "t.parquet", domain=domain).counts(["x"]).tolist() == [3, 1, 1]
-    assert open_parquet(tmp_path / "t.parquet", domain=domain).counts(["x"]).tolist() == [3, 1, 1]
+    assert stream_files(tmp_path / "t.parquet", domain=domain).counts(["x"]).tolist() == [3, 1, 1]
     duckdb = pytest.importorskip("duckdb")
     if far != "44 BC":
         duckdb.sql(f"SELECT * FROM (VALUES (DATE '2020-01-01'), (DATE '{far}')) AS t(x)").write_parquet(

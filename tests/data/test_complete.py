@@ -9,8 +9,7 @@ import pytest
 from marginalia.data.attribute import StructuralZeros
 from marginalia.data.domain import Domain
 from marginalia.data.sources.complete import complete
-from marginalia.data.sources.csv import open_csv
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner
@@ -47,8 +46,8 @@ def test_all_sources_keep_the_same_rows(frame, tmp_path):
         complete(source, "ill")
         for source in (
             Table.from_frame(frame, DOMAIN),
-            open_csv(tmp_path / "t.csv", domain=DOMAIN),
-            open_parquet(tmp_path / "t.parquet", domain=DOMAIN),
+            stream_files(tmp_path / "t.csv", domain=DOMAIN),
+            stream_files(tmp_path / "t.parquet", domain=DOMAIN),
         )
     ]
     kept = frame[frame["ill"].isin(["no", "yes"])]
@@ -65,14 +64,14 @@ def test_all_sources_keep_the_same_rows(frame, tmp_path):
 def test_rows_of_a_stream_that_are_left_out_are_encoded_as_those_of_a_table(frame, tmp_path):
     """A cell without a code is an error in whatever row, and the passes are those over the rows."""
     frame.to_parquet(tmp_path / "t.parquet")
-    source = open_parquet(tmp_path / "t.parquet", domain=DOMAIN)
+    source = stream_files(tmp_path / "t.parquet", domain=DOMAIN)
     rows = complete(source, "ill")
     assert rows.recoded({"ward": np.array([0, 0, 1])}, Domain.from_sizes({"ward": 2})).counts(["ward"]).sum() < 200
     assert (rows.passes, source.passes) == (1, 1)
     row = int(np.flatnonzero(~frame["ill"].isin(["no", "yes"]))[0])
     frame.loc[row, "age"] = 121
     frame.to_parquet(tmp_path / "u.parquet")
-    for read in (Table.read, open_parquet):
+    for read in (Table.read, stream_files):
         with pytest.raises(InputError, match=rf"u\.parquet: column 'age', row {row}: '121'"):
             complete(read(tmp_path / "u.parquet", domain=DOMAIN), "ill").counts(["age"])
 

@@ -8,7 +8,7 @@ import pytest
 
 from marginalia.data.checking import check
 from marginalia.data.domain import Domain
-from marginalia.data.sources.csv import open_csv
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.folder import data_files
 from marginalia.data.sources.opening import Data
 from marginalia.errors import InputError
@@ -50,7 +50,7 @@ def test_one_file_under_two_names_is_refused(folder, twice, form):
     listed = sorted(map(str, [*folder.rglob("*.csv"), *folder.rglob("*.csv.gz")]))
     given = {"folder": str(folder), "pattern": f"{folder}/**/*.csv*", "list": listed}[form]
     with pytest.raises(InputError, match="rows would be counted twice"):
-        open_csv(given, domain=DOMAIN)
+        stream_files(given, domain=DOMAIN)
     if form != "list":
         with pytest.raises(InputError, match="rows would be counted twice"):
             Data.parse(given).open(DOMAIN)
@@ -63,7 +63,7 @@ def test_a_file_that_a_list_names_twice_is_refused(folder):
     path = str(folder / "t.csv")
     for given in ([path, path], [path, os.path.relpath(path)], [path, f"{folder}/./t.csv"]):
         with pytest.raises(InputError, match="rows would be counted twice"):
-            open_csv(given, domain=DOMAIN)
+            stream_files(given, domain=DOMAIN)
 
 
 @pytest.mark.parametrize(

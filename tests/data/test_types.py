@@ -9,7 +9,7 @@ from table_of_types import attributes, expected, rows_of_the_table
 from tiers import others_slow
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.sql import SQLSource
 from marginalia.data.table import Table
 
@@ -45,7 +45,7 @@ def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_p
                     assert Table.from_frame(frame, domain).codes[:, 0].tolist() == codes, (name, type(frame))
                 pq.write_table(pa.table({"x": made}), path)
             assert Table.read(path, domain=domain).codes[:, 0].tolist() == codes, name
-            assert open_parquet(path, domain=domain).in_memory().codes[:, 0].tolist() == codes, name
+            assert stream_files(path, domain=domain).in_memory().codes[:, 0].tolist() == codes, name
 
 
 @pytest.mark.parametrize(NAMES, others_slow(ROWS, *ROWS[::4]), ids=IDS)

@@ -11,8 +11,8 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.sources.bounded import bound_contributions, sizes_of_units
 from marginalia.data.sources.complete import complete
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.opening import Data
-from marginalia.data.sources.parquet import open_parquet
 from marginalia.data.splits import random_split
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.data.units import BoughtUnit, Unit, hashes_of
@@ -187,7 +187,7 @@ def test_rows_without_a_target_leave_their_units_whole(places: dict[str, str]) -
 
 def test_a_stream_that_was_not_opened_as_one_of_units_is_refused(places: dict[str, str]) -> None:
     with pytest.raises(InputError, match="which rows of each `patient` are kept is chosen where rows are opened"):
-        open_parquet(places["parts"], domain=Domain.from_dict(CONTENT))
+        stream_files(places["parts"], domain=Domain.from_dict(CONTENT))
     with pytest.raises(InputError, match="column 'clinic', the unit of the domain, is missing"):
         _streamed(places["t.csv"], Domain.from_dict({**CONTENT, "unit": "clinic", "ignored": ["patient"]}))
 

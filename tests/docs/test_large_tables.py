@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.stream import Stream
 from marginalia.methods.fit import Budget, build
 from marginalia.methods.registry import BUILT_IN
@@ -46,7 +46,7 @@ def test_a_method_needs_what_the_page_says(name, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     domain = Domain(Attribute(n, 2) for n in "abc")
     Table(rng.integers(2, size=(200, 3)), domain).to_parquet(tmp_path / "t.parquet")
-    source, asked = open_parquet(tmp_path / "t.parquet", domain=domain), ["nothing"]
+    source, asked = stream_files(tmp_path / "t.parquet", domain=domain), ["nothing"]
     for need, function in (("counts", "counts"), ("batches", "batches"), ("rows", "in_memory")):
         monkeypatch.setattr(Stream, function, spied(getattr(Stream, function), need, asked))
     arm = method.arms[0]

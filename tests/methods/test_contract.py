@@ -7,7 +7,7 @@ import pytest
 from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, build
 from marginalia.methods.registry import BUILT_IN
@@ -89,7 +89,7 @@ def released(model, task):
 def test_same_seed_same_result_from_memory_and_from_files(method, arm, task, tmp_path):
     rows = table(method)
     rows.to_parquet(tmp_path / "t.parquet")
-    source = open_parquet(tmp_path / "t.parquet", domain=rows.domain)
+    source = stream_files(tmp_path / "t.parquet", domain=rows.domain)
     first, second = (released(model, task) for model in (once(method, arm, task), fitted(method, arm, task, source)))
     assert first.tobytes() == second.tobytes()
 

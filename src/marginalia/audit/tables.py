@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.stream import BATCH
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.data.units import Unit, hashes_of
@@ -135,7 +135,7 @@ class SyntheticTable:
         # Several short row groups; but a full batch in one.
         length = self.n if self.n > BATCH else max(7, self.n // 5 + 3)
         rows.to_parquet(folder / "rows.parquet", index=False, row_group_size=length)
-        return open_parquet(folder / "rows.parquet", domain=self.coded.domain)
+        return stream_files(folder / "rows.parquet", domain=self.coded.domain)
 
     @cached_property
     def arrays(self) -> tuple[NDArray[np.float64], NDArray[Any]]:

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
-from marginalia.data.sources.parquet import open_parquet
+from marginalia.data.sources.files import stream_files
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.swift import SWIFT
@@ -97,7 +97,7 @@ def test_threads_of_the_linear_algebra_do_not_change_a_bit():
 def test_a_streamed_file_gives_the_bytes_of_the_table(tmp_path):
     table = table_of((5, 4, 3), 3000)
     table.to_parquet(tmp_path / "rows.parquet")
-    streamed = open_parquet(tmp_path / "rows.parquet", domain=table.domain)
+    streamed = stream_files(tmp_path / "rows.parquet", domain=table.domain)
     one, other = (SWIFT(epsilon=1.0, random_state=5).fit(source) for source in (table, streamed))
     assert one.measured_ == other.measured_
     assert np.array_equal(one.model_.theta, other.model_.theta)

@@ -49,11 +49,11 @@ def bound_contributions(source: Stream, unit: Unit) -> Table:
     >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
     >>> from marginalia.data.domain import Domain
-    >>> from marginalia.data.sources.parquet import open_parquet
+    >>> from marginalia.data.sources.files import stream_files
     >>> with TemporaryDirectory() as folder:
     ...     pd.DataFrame({"id": [7, 7, 7, 8], "a": [0, 1, 1, 1]}).to_parquet(f"{folder}/t.parquet")
     ...     domain = Domain(Domain.from_sizes({"a": 2}), ignored=["id"])
-    ...     rows = bound_contributions(open_parquet(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
+    ...     rows = bound_contributions(stream_files(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
     ...     rows.n_rows, rows.n_units
     (3, 2)
     """
@@ -78,11 +78,11 @@ def sizes_of_units(source: Stream, unit: Unit) -> NDArray[np.int64]:
     >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
     >>> from marginalia.data.domain import Domain
-    >>> from marginalia.data.sources.parquet import open_parquet
+    >>> from marginalia.data.sources.files import stream_files
     >>> with TemporaryDirectory() as folder:
     ...     pd.DataFrame({"id": [7, 7, 7, 8], "a": [0, 1, 1, 1]}).to_parquet(f"{folder}/t.parquet")
     ...     domain = Domain(Domain.from_sizes({"a": 2}), ignored=["id"])
-    ...     sizes_of_units(open_parquet(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
+    ...     sizes_of_units(stream_files(f"{folder}/t.parquet", domain=domain), Unit("id", 2))
     array([3, 1])
     """
     return np.bincount(np.concatenate([np.empty(0, np.int64), *(number for number, _, _ in _keyed(source, unit, []))]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,18 +15,16 @@ from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.stream import Stream
 from marginalia.errors import InputError
 
+PARQUET = ".parquet"
+SUFFIXES = (PARQUET, ".csv", ".csv.gz", ".tsv", ".txt")  # of the data files of a folder
 _NULL = "__HIVE_DEFAULT_PARTITION__"  # how Hive and Spark write a missing value in a path
 
 
-def stream_files(
-    paths: Paths,
-    domain: Domain,
-    *,
-    suffixes: Sequence[str],
-    scan: Callable[[str], CSVFile] | Callable[[str], ParquetFile],
-) -> Stream:
+def stream_files(paths: Paths, *, domain: Domain) -> Stream:
     r"""Return the rows of files with the same columns, one file after the other, in the order of their names.
 
+    Files whose names end in ``.parquet`` are Parquet, all others CSV (which may be packed by gzip, or alone in a zip);
+    cells are encoded as by `Table.read`. A CSV file is read once when it is opened, for characters that are no text.
     A column of the domain that the files lack may stand in the names of their folders, as ``year=2024``. A file that
     has another size or time at a later pass is refused: counts of different rows do not belong together.
 
@@ -35,29 +33,35 @@ def stream_files(
     paths : path of a file or folder, pattern such as ``year=*/part-*``, or iterable of paths
         See `data_files`.
     domain : Domain
-    suffixes : sequence of str
-        Of the data files of a folder.
-    scan : callable
-        Opens one file.
 
     Raises
     ------
     InputError
-        No file matches, the columns differ between files, or are not those of the domain; see `Stream`.
+        No file matches, some files are Parquet and some CSV, a file cannot be read, or the columns differ between files
+        or are not those of the domain; see `Stream`. When rows are read: a file has changed.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "t.txt").write_text("a\n0\n")
-    ...     stream_files(folder, Domain.from_sizes({"a": 2}), suffixes=[".txt"], scan=CSVFile.scan).counts(["a"])
-    array([1, 0])
+    ...     _ = Path(folder, "t.csv").write_text("smoker; region\n0; 1\n1; 1\n1; 2\n")
+    ...     rows = stream_files(f"{folder}/*.csv", domain=Domain.from_sizes({"smoker": 2, "region": 3}))
+    ...     rows.n_rows, rows.counts(["region", "smoker"]).tolist()
+    (3, [[0, 0], [1, 1], [0, 1]])
     """
-    found = data_files(paths, suffixes)
+    found = data_files(paths, SUFFIXES)
+    if not found.paths and isinstance(paths, str | os.PathLike) and os.path.isdir(paths):
+        raise InputError(f"{paths}: this folder holds neither CSV nor Parquet files; {found.line() or 'it is empty'}")
     if not found.paths:
         raise InputError(f"no file matches {paths}{found.line() and '; '}{found.line()}")
+    kinds = {path.endswith(PARQUET): Path(path).name for path in reversed(found.paths)}  # the first file of each
+    if len(kinds) > 1:
+        raise InputError(
+            f"{paths}: {kinds[True]} is Parquet and {kinds[False]} is not; they may hold the same rows twice: give a "
+            "pattern that matches files of one kind"
+        )
     marks = {path: _mark(path) for path in found.paths}
-    files = [scan(path) for path in found.paths]
+    files = [(ParquetFile if True in kinds else CSVFile).scan(path) for path in found.paths]
     first, columns = files[0].path, files[0].names
     in_path = [k for k in _folder_values(first) if k in {*domain.names, *domain.ignored} and k not in columns]
     for path, file in zip(found.paths, files, strict=True):

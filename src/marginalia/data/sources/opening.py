@@ -13,8 +13,8 @@ from pathlib import Path
 from marginalia.data.domain import Domain
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
-from marginalia.data.sources import csv, parquet
 from marginalia.data.sources.bounded import bound_contributions
+from marginalia.data.sources.files import SUFFIXES, stream_files
 from marginalia.data.sources.folder import DataFiles, data_files
 from marginalia.data.sources.sql import Location, SQLSource
 from marginalia.data.sources.stream import Stream
@@ -26,7 +26,6 @@ from marginalia.errors import InputError
 LARGEST_TEXT = 2**28  # bytes
 LARGEST_PARQUET = 2**27  # cells
 _FAR = "://"
-_TABLES = (*parquet.SUFFIXES, *csv.SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Data:
         if self.location is not None:
             place = self.location.place[1:] if self.location.engine == "duckdb" else ""
             return DataFiles((place,) if place else (), {})
-        return data_files(self.text, _TABLES)
+        return data_files(self.text, SUFFIXES)
 
     @property
     def files(self) -> list[Path]:
@@ -165,7 +164,7 @@ class Data:
         Raises
         ------
         InputError
-            See `Table.from_frame`, `open_parquet`, `open_csv` and `SQLSource`.
+            See `Table.from_frame`, `stream_files` and `SQLSource`.
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -207,16 +206,4 @@ class Data:
         """
         if self.location is not None:
             return SQLSource(self.text, domain=domain)
-        files = self.files
-        if not files:
-            raise InputError(
-                f"{self.text}: this folder holds neither CSV nor Parquet files; {self.skipped or 'it is empty'}"
-            )
-        kinds = {path.name.endswith(parquet.SUFFIXES): path for path in reversed(files)}  # the first file of each
-        if len(kinds) > 1:
-            raise InputError(
-                f"{self.text}: {kinds[True].name} is Parquet and {kinds[False].name} is not; they may hold the same "
-                "rows twice: give a pattern that matches files of one kind"
-            )
-        open_files = parquet.open_parquet if True in kinds else csv.open_csv
-        return open_files([self.text] if os.path.isfile(self.text) else self.text, domain=domain)
+        return stream_files([self.text] if os.path.isfile(self.text) else self.text, domain=domain)
