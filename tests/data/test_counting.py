@@ -177,6 +177,15 @@ def test_rows_come_from_any_arrow_reader_and_errors_name_the_place_and_row():
         rows.in_memory()
 
 
+def test_a_reader_that_yields_other_rows_in_a_later_pass_is_refused():
+    once = iter([("rows", pa.record_batch({"a": [0, 1], "b": [1, 1]}))])
+    rows = Stream(lambda columns: once, Domain.from_sizes({"a": 2, "b": 2}), columns=["a", "b"])
+    assert rows.counts(["a"]).tolist() == [1, 1]
+    for again in (lambda: rows.counts(["b"]), rows.in_memory, lambda: list(rows.batches())):
+        with pytest.raises(InputError, match=r"^rows: first 2 rows, now 0: each pass has to read the same rows"):
+            again()
+
+
 @pytest.mark.parametrize("missing", [None, "a"])
 def test_groups_of_rows_are_counted_as_the_rows_are(table, missing):
     """As a database groups them, which never sends a row."""

@@ -61,7 +61,8 @@ class Stream(CountSource):
     Raises
     ------
     InputError
-        The columns are not those of the domain. When rows are read: a value without a code.
+        The columns are not those of the domain. When rows are read: a value without a code, or another number of rows
+        than in an earlier pass.
 
     Examples
     --------
@@ -109,6 +110,7 @@ class Stream(CountSource):
             check_not_ambiguous(attribute, name)
         self._codes: Mapping[str, NDArray[np.integer]] = {}  # of recoded rows
         self._target: Attribute | None = None  # rows in which it is missing are left out
+        self._first_n: int | None = None  # rows of the first pass
         self._passes: list[None] = []  # one per pass, shared with what is derived from this stream
         self._start(self._raw_domain)
 
@@ -294,12 +296,18 @@ class Stream(CountSource):
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield the file or table of a batch, the number of its first row there, and the batch with these columns."""
-        place, row = "", 0
+        place, row, n = "", 0, 0
         for where, batch in self._read(columns):
             if where != place:
                 place, row = where, 0
             yield where, row, batch
             row += batch.num_rows
+            n += batch.num_rows
+        self._first_n = n if self._first_n is None else self._first_n
+        if n != self._first_n:
+            raise InputError(
+                f"{self.name}: first {self._first_n} rows, now {n}: each pass has to read the same rows; take a copy"
+            )
 
     def _coded(
         self, names: Sequence[str], also: Sequence[str] = ()
