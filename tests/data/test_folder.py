@@ -11,6 +11,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.folder import data_files
 from marginalia.data.sources.opening import Data
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 DOMAIN = Domain.from_sizes({"x": 2})
@@ -64,6 +65,12 @@ def test_a_file_that_a_list_names_twice_is_refused(folder):
     for given in ([path, path], [path, os.path.relpath(path)], [path, f"{folder}/./t.csv"]):
         with pytest.raises(InputError, match="rows would be counted twice"):
             stream_files(given, domain=DOMAIN)
+
+
+def test_a_list_of_two_kinds_of_files_is_refused(folder):
+    Table.read(folder / "t.csv", domain=DOMAIN).to_parquet(folder / "u.parquet")
+    with pytest.raises(InputError, match=r"u\.parquet is Parquet and t\.csv is not"):
+        stream_files([folder / "t.csv", folder / "u.parquet"], domain=DOMAIN)
 
 
 @pytest.mark.parametrize(

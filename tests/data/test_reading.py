@@ -71,6 +71,19 @@ def test_packed_files(tmp_path, monkeypatch):
         read_raw(tmp_path / "t.zip")
 
 
+def test_a_zip_is_streamed_and_a_protected_one_is_one_line(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("folder/t.csv", 'a\n"0"\n1\n1\n')
+    domain = Domain.from_sizes({"a": 2})
+    assert Data.parse(tmp_path / "t.zip").stream(domain).counts(["a"]).tolist() == [1, 2]
+    content = bytearray((tmp_path / "t.zip").read_bytes())
+    content[content.rfind(b"PK\x01\x02") + 8] |= 1  # "encrypted"
+    (tmp_path / "t.zip").write_bytes(content)
+    for read in (read_raw, lambda path: Data.parse(path).stream(domain)):
+        with pytest.raises(InputError, match=r"t\.zip: the packed file is damaged or protected; unpack it first"):
+            read(tmp_path / "t.zip")
+
+
 def test_workbooks_are_called_so(tmp_path):
     with zipfile.ZipFile(tmp_path / "new.xlsx", "w") as archive:
         for name in ("[Content_Types].xml", "xl/workbook.xml"):

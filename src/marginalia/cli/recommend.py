@@ -68,18 +68,14 @@ def recommend(
 
 def _number_of_rows(path: Path) -> int:
     """Return the number of rows of a CSV or Parquet file; their values are not looked at."""
-    from marginalia.data.reading import check_is_no_url, read_raw
+    from marginalia.data.csv_files import CSVFile
+    from marginalia.data.parquet_files import ParquetFile
+    from marginalia.data.reading import check_header, check_is_no_url
 
     check_is_no_url(path)
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        try:
-            n = pq.read_metadata(path).num_rows
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    else:
-        n = len(read_raw(path))
+    file = ParquetFile.scan(path) if path.suffix == ".parquet" else CSVFile.scan(path)
+    check_header(list(file.names), str(path))
+    n = file.n_rows if isinstance(file, ParquetFile) else sum(batch.num_rows for batch in file.batches([]))
     if not n:
         raise InputError(f"{path}: the table has no rows")
     return n

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from marginalia.data.domain import Domain
 from marginalia.data.folding import folds_of, known_labels
+from marginalia.data.parquet_files import ParquetFile
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.bounded import bound_contributions
 from marginalia.data.sources.files import SUFFIXES, stream_files
@@ -91,14 +92,11 @@ class Data:
             return True
         if not self.text.endswith(".parquet"):
             return os.path.isfile(self.text) and os.path.getsize(self.text) > LARGEST_TEXT
-        import pyarrow as pa
-        from pyarrow.parquet import read_metadata
-
         try:
-            found = read_metadata(self.text)
-        except (OSError, pa.ArrowException):  # the error comes when it is read
+            file = ParquetFile.scan(self.text)
+        except InputError:  # comes again when it is read
             return False
-        return found.num_rows * found.num_columns > LARGEST_PARQUET
+        return file.n_rows * len(file.names) > LARGEST_PARQUET
 
     @cached_property
     def _found(self) -> DataFiles:
