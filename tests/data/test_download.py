@@ -16,6 +16,7 @@ from marginalia.data import download
 from marginalia.data.catalogue.entry import File
 from marginalia.data.download import CorruptFileError, UnreachableError, fetch
 from marginalia.errors import InputError
+from marginalia.waiting import longest
 
 CONTENT = b"a,b\n0,1\n1,0\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -407,3 +408,10 @@ def test_a_body_that_trickles_is_given_up(places, monkeypatch, chunked):
 def test_a_file_that_would_leave_its_folder_is_refused(path):
     with pytest.raises(ValidationError, match="leads out of the folders of data"):
         File(path=path, url="http://127.0.0.1:1/x.csv")
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
+def test_a_limit_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("MARGINALIA_WAIT_SECONDS", text)
+    with pytest.raises(InputError, match=f"MARGINALIA_WAIT_SECONDS is '{text}'; give a number of seconds above 0"):
+        longest()

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,9 +15,6 @@ from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-
-duckdb = pytest.importorskip("duckdb")
-pytest.importorskip("ibis")
 
 DOMAIN = Domain(
     [

@@ -4,6 +4,7 @@ import datetime
 import zoneinfo
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -364,8 +365,6 @@ def test_models_and_pages_show_times_in_their_unit():
 
 @pytest.mark.parametrize("engine_zone", ["UTC", "Asia/Kathmandu"])
 def test_a_database_shows_instants_as_a_file_does(tmp_path, engine_zone):
-    duckdb = pytest.importorskip("duckdb")
-    pytest.importorskip("ibis")
     with duckdb.connect(tmp_path / "t.db") as base:
         base.execute(f"SET TimeZone = '{engine_zone}'")
         base.execute(

@@ -10,7 +10,7 @@ from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.sources.files import stream_files
-from marginalia.data.sources.sql import SQLSource
+from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
 
 ROWS = list(rows_of_the_table())
@@ -51,14 +51,12 @@ def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_p
 @pytest.mark.parametrize(NAMES, others_slow(ROWS, *ROWS[::4]), ids=IDS)
 @pytest.mark.slow
 def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
-    pytest.importorskip("duckdb")
-    pytest.importorskip("ibis")
     for attribute in attributes(types, cells):
         codes = expected(cells, attribute, tmp_path)
         for name in names[2]:
             values = ", ".join(f"('{cell}'::{name})" for cell in cells)
             query = f"SELECT x::{name} AS x FROM (VALUES {values}, (NULL)) AS t(x)"
-            source = SQLSource(f"duckdb:///?query={query}", domain=Domain([attribute]))
+            source = Data.parse(f"duckdb:///?query={query}").open(Domain([attribute]))
             assert source.in_memory().codes[:, 0].tolist() == sorted(codes), name
 
 
@@ -66,9 +64,8 @@ def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
 @pytest.mark.parametrize("cells", [["yes", "no"], ["true", "false"]])
 def test_what_duckdb_takes_for_truth_values_in_a_file_keeps_its_code(types, cells, tmp_path):
     """DuckDB makes Booleans of yes and no, which then were not among the labels."""
-    pytest.importorskip("ibis")
     for attribute in attributes(types, cells):
         codes = expected(cells, attribute, tmp_path)
         query = f"SELECT x FROM read_csv('{tmp_path}/t.csv', header=true)"
-        source = SQLSource(f"duckdb:///?query={query}", domain=Domain([attribute]))
+        source = Data.parse(f"duckdb:///?query={query}").open(Domain([attribute]))
         assert source.in_memory().codes[:, 0].tolist() == sorted(codes)

@@ -176,9 +176,9 @@ def streamed(path: Path, domain: Domain) -> Table:
 
 def in_duckdb(query: str, domain: Domain) -> Table:
     """Return the rows of a query of DuckDB, in the order of their codes: a database has no order of rows."""
-    from marginalia.data.sources.sql import SQLSource
+    from marginalia.data.sources.opening import Data
 
-    table = SQLSource(f"duckdb:///?query={query}", domain=domain).in_memory()
+    table = Data.parse(f"duckdb:///?query={query}").open(domain).in_memory()
     return table.take(np.lexsort(table.codes.T[::-1]))
 
 

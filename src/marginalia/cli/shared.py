@@ -175,8 +175,9 @@ def _with_rows(rows: _R, data: str) -> _R:
     """Return rows of which there are some."""
     from marginalia.data.sources.stream import Stream
 
-    some = bool(rows.n_rows)
-    if isinstance(rows, Stream):
+    if not isinstance(rows, Stream) or rows.only_counts:
+        some = bool(rows.n_rows)
+    else:
         some = any(batch.n_rows for batch in rows.batches())  # the first: to count all of a CSV file is a pass
     if not some:
         raise InputError(f"{getattr(rows, 'name', data)}: the table has no rows")

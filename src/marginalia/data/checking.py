@@ -106,6 +106,8 @@ def _open_line(column: Attribute) -> str:
 def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
     found: dict[tuple[str, str, str], tuple[str, Fault, int]] = {}
+    if source.only_counts:
+        return _of_counts(source)
     try:
         for where, fault in source.faults():
             key = fault.column, fault.what, fault.mend
@@ -123,6 +125,17 @@ def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]
         f"column '{f.column}': {many} of {n} rows: {f.value} in row {f.rows[0]} of {where} {f.what}; {f.mend}"
         for where, f, many in found.values()
     ]
+
+
+def _of_counts(rows: Stream) -> list[str]:
+    """Return one problem of each column of a table that a database counts."""
+    problems = [] if rows.n_rows else ["the table has no rows"]
+    for name in rows.names:
+        try:
+            rows.counts([name])
+        except InputError as error:
+            problems.append(str(error))
+    return list(dict.fromkeys(problems))
 
 
 def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:

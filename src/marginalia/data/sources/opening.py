@@ -15,9 +15,10 @@ from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.parquet_files import ParquetFile
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.bounded import bound_contributions
+from marginalia.data.sources.database import open_database
 from marginalia.data.sources.files import SUFFIXES, stream_files
 from marginalia.data.sources.folder import DataFiles, data_files
-from marginalia.data.sources.sql import Location, SQLSource
+from marginalia.data.sources.sql import Location, open_duckdb
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.data.units import kept_line, unit_sizes
@@ -42,8 +43,8 @@ class Data:
     text : str
         ``t.csv``, ``t.parquet``, ``year=*/part-*.parquet``, ``duckdb:///clinic.db?table=stays`` (four slashes before a
         path from the root; none: files named in the query), ``postgresql://host/clinic?table=ward.stays``,
-        ``spark://local[2]?table=stays`` (``spark://host:7077``: that master; ``spark://``: as Spark is configured). In
-        place of ``table=NAME`` there may be ``query=SELECT ...``.
+        ``spark://local[2]?table=stays`` (``spark://host:7077``: that master; ``spark://``: as Spark is configured). Of
+        DuckDB there may be ``query=SELECT ...`` in place of ``table=NAME``.
     location : Location or None
         Of the table or query in a database.
 
@@ -162,7 +163,7 @@ class Data:
         Raises
         ------
         InputError
-            See `Table.from_frame`, `stream_files` and `SQLSource`.
+            See `Table.from_frame`, `stream_files`, `open_duckdb` and `count_in_database`.
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -203,5 +204,6 @@ class Data:
         array([1, 0, 1])
         """
         if self.location is not None:
-            return SQLSource(self.text, domain=domain)
+            open_rows = open_duckdb if self.location.engine == "duckdb" else open_database
+            return open_rows(self.location, domain)
         return stream_files([self.text] if os.path.isfile(self.text) else self.text, domain=domain)

@@ -129,6 +129,11 @@ class Stream(CountSource):
         """Passes over the rows for counts so far, including those for `recoded` and `complete` rows."""
         return len(self._passes)
 
+    @property
+    def only_counts(self) -> bool:
+        """Whether the rows are counted where they lie, and cannot be read."""
+        return self._group is not None
+
     @cached_property
     def n_rows(self) -> int:
         """Number of records."""
