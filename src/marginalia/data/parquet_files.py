@@ -86,7 +86,13 @@ class ParquetFile:
 
 @contextmanager
 def reading_parquet(path: str) -> Iterator[None]:
-    """Raise an InputError for a file that cannot be read, whatever Arrow and pandas raise for a damaged one."""
+    """Raise an InputError for a file that cannot be read, whatever Arrow and pandas raise for a damaged one.
+
+    >>> with reading_parquet("t.parquet"):
+    ...     raise KeyError("a type that does not exist")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: t.parquet: not a Parquet file ('a type that does not exist')
+    """
     try:
         yield
     except InputError:  # a ValueError
