@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from marginalia.data.coding import original_values
 from marginalia.data.domain import Domain
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import preprocess
+from marginalia.privacy.preprocessing.preprocess import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.sweep.version import code_version

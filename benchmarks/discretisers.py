@@ -43,7 +43,7 @@ from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.bins import adaptive, without_empty
 from marginalia.privacy.preprocessing.density import density
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, numbers, preprocess
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE, numbers, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.sweep.version import code_version

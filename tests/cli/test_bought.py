@@ -1,4 +1,4 @@
-"""`fit` and `synthesize` by a domain file that leaves labels and edges to be bought; targets of many classes."""
+"""`fit` and `synthesize` by a domain file that leaves labels and edges to be learned; targets of many classes."""
 
 import json
 from io import StringIO
@@ -127,9 +127,9 @@ def test_a_larger_share_means_less_noise_on_what_is_bought(call, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["fit", "--method", "ols", "--target", "cost"], "the edges of 'age' are to be bought, and this fit has no"),
-        (["fit", "--method", "ssp", "--target", "pay"], "target 'pay': its edges are to be bought, but what a model"),
-        (["fit", "--method", "dd_ssp", "--target", "ward"], "target 'ward': its labels are to be bought"),
+        (["fit", "--method", "ols", "--target", "cost"], "the edges of 'age' are to be learned, and this fit has no"),
+        (["fit", "--method", "ssp", "--target", "pay"], "target 'pay': its edges are to be learned, but what a model"),
+        (["fit", "--method", "dd_ssp", "--target", "ward"], "target 'ward': its labels are to be learned"),
         (["fit", "--method", "ssp", "--target", "wards"], "unknown target 'wards'; did you mean 'ward'?"),
         (["fit", "--method", "ssp", "--target", "cost", "--preprocessing-share", 1], "preprocessing_share is 1"),
         (
@@ -160,8 +160,8 @@ def test_check_says_what_will_be_bought(call, folder):
     assert (code, err) == (0, "")
     notes = json.loads(out)["notes"]
     assert notes[:2] == [
-        "to be bought with part of epsilon: the edges of 'age' (adaptive, at most 6 bins, bounds too)",
-        "to be bought with part of epsilon: the labels of 'ward'",
+        "to be learned with part of epsilon: the edges of 'age' (adaptive, at most 6 bins, bounds too)",
+        "to be learned with part of epsilon: the labels of 'ward'",
     ]
     assert "inside public bounds" in notes[2]
     assert notes[4].startswith("column 'age': 1 of 3000 rows: 'old' in row 1 is not a number; it counts as missing")

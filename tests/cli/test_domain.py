@@ -58,7 +58,7 @@ def test_from_a_raw_file_to_a_certified_synthetic_one(clinic, call):
     Path(domain).write_text(text.replace("# defaults:", "defaults:"))
     code, out, err = call("datasets", "check", clinic, "--domain", domain)
     assert (code, err) == (0, "")
-    assert out.count("to be bought with part of epsilon") == 3
+    assert out.count("to be learned with part of epsilon") == 3
     code, out, err = call("recommend", clinic, "--domain", domain, "--epsilon", 1, "--target", "ill")
     assert (code, err) == (0, "")
     assert "! each fit learns the bins or labels of 3 columns (age, ward, born) privately" in out

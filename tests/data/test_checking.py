@@ -103,9 +103,9 @@ def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
     text = "age,ward,seen\n5,a,2024-01-31\n-3,?,2024-01-31T08:00:00Z\nx,,\n,b,2024\ninf,c,-9999-01-01\n"
     assert check(write(tmp_path, text), tmp_path / "d.yaml", notes=notes) == []
     assert notes == [
-        "to be bought with part of epsilon: the edges of 'age' (adaptive, at most 16 bins, bounds too)",
-        "to be bought with part of epsilon: the labels of 'ward'",
-        "to be bought with part of epsilon: the edges of 'seen' (quantile, at most 8 bins, bounds too)",
+        "to be learned with part of epsilon: the edges of 'age' (adaptive, at most 16 bins, bounds too)",
+        "to be learned with part of epsilon: the labels of 'ward'",
+        "to be learned with part of epsilon: the edges of 'seen' (quantile, at most 8 bins, bounds too)",
         "column 'age': 1 of 5 rows: 'x' in row 2 is not a number; it counts as missing",
         "column 'seen': 1 of 5 rows: '2024' in row 3 is not a date; it counts as missing",
         "column 'seen': 1 of 5 rows: '-9999-01-01' in row 4 is a date outside the years 1 to 9999; it counts as "

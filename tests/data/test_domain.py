@@ -109,7 +109,7 @@ def test_structural_zeros_name_each_attribute_once(tmp_path):
         ("labels: [2024-02-30]", "not valid YAML"),
         ("labels: [a", "not valid YAML .*line"),
         ("labels: private", "needs a type"),
-        ("labels: private, type: string", "the labels of 'x' are left to be bought"),
+        ("labels: private, type: string", "the labels of 'x' are left to be learned"),
         ("type: integer, edges: {private: best}", "unknown rule for private edges of attribute 'x' 'best'"),
         ("type: integer, edges: {private: adaptive, bins: 1}", "bins must be a whole number from 2"),
         ("type: integer, edges: {private: adaptive, bounds: [5, 1]}", "bounds are two numbers"),
@@ -189,7 +189,7 @@ def test_an_open_domain_is_closed_when_its_facts_are_bought(tmp_path):
     assert age.private == PrivateBins("quantile", 4, (0, 120))
     assert (born.private, ward.open_fact, ward.inferred) == (PrivateBins("uniform", 16, (0, 2)), "labels", ("type",))
     assert (age.needs_epsilon, born.needs_epsilon, ward.needs_epsilon) == (True, False, True)
-    with pytest.raises(InputError, match="the edges of 'born' are left to be bought"):
+    with pytest.raises(InputError, match="the edges of 'born' are left to be learned"):
         schema.closed({"age": age.closed(edges=(0, 9, 99))})
     bought = [
         age.closed(edges=(0, 9, 99)),

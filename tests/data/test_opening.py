@@ -149,7 +149,7 @@ def test_what_is_bought_needs_a_file(folder, call, data):
     Path("d.json").write_text(json.dumps(content))
     code, _, err = call(*SYNTHESIZE, "--data", data, "--out", "s.csv")
     assert code == 2
-    assert "what is bought needs the rows in one file" in err
+    assert "private preprocessing needs the rows in one file" in err
     assert not Path("s.csv").exists()
 
 

@@ -13,7 +13,7 @@ from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table, write_batches
 from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import preprocess
+from marginalia.privacy.preprocessing.preprocess import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 

@@ -24,7 +24,7 @@ from marginalia.data.table import Table, write_batches
 from marginalia.errors import InputError
 from marginalia.learning.units import class_labels, code_values, in_units
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import preprocess
+from marginalia.privacy.preprocessing.preprocess import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.quality.charts import code_names
@@ -263,7 +263,10 @@ def attribute(**facts):
             {"type": "timestamp", "unit": "second", "edges": ["2024-01-01", "2024-01-02"], "format": "%d.%m.%Y %H:%M"},
             "gives no day, month, year and time to the second",
         ),
-        ({"type": "timestamp", "unit": "second", "labels": "private"}, "what is bought of timestamps is edges"),
+        (
+            {"type": "timestamp", "unit": "second", "labels": "private"},
+            "only edges of timestamps can be learned",
+        ),
         ({"type": "timestamp", "unit": "hour", "labels": ["2024-01-01T10", "2024-01-01 10:00"]}, "is not a date"),
     ],
 )

@@ -28,7 +28,7 @@ from marginalia.privacy.conversion import check_same_unit
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.odometer import PrivacyOdometer
-from marginalia.privacy.preprocessing.purchase import coded_rows
+from marginalia.privacy.preprocessing.preprocess import coded_rows
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.synthesis import Independent
 

@@ -19,7 +19,7 @@ from marginalia.data.units import BoughtUnit, Unit, hashes_of
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import additive
-from marginalia.privacy.preprocessing.purchase import coded_rows
+from marginalia.privacy.preprocessing.preprocess import coded_rows
 from marginalia.privacy.session import Session
 
 CONTENT = {

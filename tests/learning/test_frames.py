@@ -128,7 +128,7 @@ def test_fitted_marginals_give_the_domain():
 
 @pytest.mark.parametrize("cls", [OLSRegressor, TrivialRegressor])
 def test_without_a_ledger_nothing_is_bought(cls):
-    with pytest.raises(InputError, match="no ledger to buy them in"):
+    with pytest.raises(InputError, match="this fit has no ledger for that"):
         cls().fit(frame_of(), "pay", domain={"attributes": BOUGHT, "ignored": ["id"]})
 
 

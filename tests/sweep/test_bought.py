@@ -14,7 +14,7 @@ from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.methods.task import Task
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import preprocess
+from marginalia.privacy.preprocessing.preprocess import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.sweep import metrics
@@ -130,7 +130,7 @@ def test_data_without_private_facts_keep_their_keys_and_seeds():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"tasks": {"linear": {"target": "age"}}}, "the edges of target 'age' are to be bought, but errors are"),
+        ({"tasks": {"linear": {"target": "age"}}}, "the edges of target 'age' are to be learned, but errors are"),
         ({"tasks": {"logistic": {"target": "cost"}}}, "target 'cost' of the logistic task has 3 codes"),
         ({"tasks": {"logistic": {"target": "il"}}}, "'il'; did you mean 'ill'?"),
         ({"one_hot": ["wards"]}, "'wards'; did you mean 'ward'?"),
@@ -179,7 +179,9 @@ class Codes:
 def test_methods_that_cannot_buy_are_refused_in_one_line(folder, tmp_path):
     raw = load(entry(folder)).table
     record = Method("codes", "synthesizer", {"": f"{__name__}:Codes"}, (Arm("codes"),))
-    with pytest.raises(InputError, match="method 'codes' takes codes, and its data leave labels or edges to be bought"):
+    with pytest.raises(
+        InputError, match="method 'codes' takes codes, and its data leave labels or edges to be learned"
+    ):
         fit(record.arms[0], {"codes": record}, Budget(1.0, 1e-5, "add_remove", 0), raw)
     prepare_dataset(entry(folder).model_dump(mode="json"), folder / "data")
     data = Prepared.load(folder / "data")

@@ -28,7 +28,7 @@ from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting.style import arm_name
 

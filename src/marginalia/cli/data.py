@@ -60,7 +60,7 @@ def check(
 ) -> Answer:
     """Check a table of your own against its domain; every problem is one line, exit 2 if there is any.
 
-    Of a domain that leaves labels or edges to be bought it says which, and what of their columns cannot be read.
+    Of a domain that leaves labels or edges to be learned it says which, and what of their columns cannot be read.
 
     Example: marginalia datasets check mine.csv --domain mine.yaml
     """

@@ -77,7 +77,7 @@ def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Ans
     public = Domain.from_yaml(domain).of_unit(options.unit, options.rows_per_unit)
     if public.is_open:
         names = ", ".join(p.name for p in public.open_columns)
-        raise InputError(f"--plan needs a domain with nothing left to be bought: give labels or edges of {names}")
+        raise InputError(f"--plan needs a domain with nothing left to be learned: give labels or edges of {names}")
     options.check()
     epsilon, delta, relation = options.epsilon, options.delta, options.relation
     found = predicted(

@@ -121,7 +121,7 @@ def read_rows(
     unit: tuple[str | None, int | None] = (None, None),
     notes: list[str] | None = None,
 ) -> CountSource | RawTable:
-    """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget.
+    """Open a table that has rows by its domain file, which may leave facts to be learned with a share of the budget.
 
     `unit` is what the options say: a column, where the file names none, and a number of rows, in place of the file's.
     """

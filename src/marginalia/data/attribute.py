@@ -340,13 +340,13 @@ class Attribute:
 
     def _check_open(self) -> None:
         if self.type in (None, "code", "boolean"):
-            raise self._wrong("what is bought needs a type: string, integer, number, date or timestamp")
+            raise self._wrong("what is learned privately needs a type: string, integer, number, date or timestamp")
         if self.size:
-            raise self._wrong("leave 'size' out; it follows from what is bought")
+            raise self._wrong("leave 'size' out; it follows from what is learned")
         if self.labels is not None or self.edges is not None or self.within is not None:
-            raise self._wrong("give labels or edges, and one of them may be bought")
+            raise self._wrong("give labels or edges, and one of them may be private")
         if self.private == "labels" and self.type == "timestamp":
-            raise self._wrong("what is bought of timestamps is edges; labels need type: string")
+            raise self._wrong("only edges of timestamps can be learned privately; labels need type: string")
         if self.private != "labels" and self.type == "string":
             raise self._wrong("edges are for integers, numbers, dates and timestamps, not for type string")
         self.placeholder()  # checks the other facts

@@ -33,9 +33,9 @@ def check(
     """Return one line for every problem of `file`; none means that it loads.
 
     `file` is what `Data.parse` takes. Of a table that is streamed all values are checked too, but of columns that are
-    missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
+    missing or unknown only the first is told, before any value; and columns that are to be learned are not taken.
 
-    Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
+    Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
     To `notes` is added what will be bought, which of its cells cannot be read and so count as missing, what of a folder
     is not read, what of the cells is folded (see `marginalia.data.folding`), and how many rows are left out of units.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
@@ -48,7 +48,7 @@ def check(
     notes = [] if notes is None else notes
     try:
         public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
-        notes += [f"to be bought with part of epsilon: {_open_line(column)}" for column in public.open_columns]
+        notes += [f"to be learned with part of epsilon: {_open_line(column)}" for column in public.open_columns]
         domain, columns, may_fold = public.placeholder(), public.attributes, known_labels(public)
         data = Data.parse(file)
         if data.skipped:
@@ -139,7 +139,7 @@ def _of_counts(rows: Stream) -> list[str]:
 
 
 def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
-    """Yield which values of a column that is to be bought count as missing because they cannot be read."""
+    """Yield which values of a column that is to be learned count as missing because they cannot be read."""
     column = RawColumn.of(raw, attribute.name, lenient=True)
     if attribute.format is not None:  # it cannot write all times of the placeholder, and needs not
         attribute = replace(attribute, edges=(0.0, 9999.0))

@@ -122,7 +122,7 @@ def _check_table(entry: Entry, table: Rows) -> None:
     for target in (task.target for task in entry.tasks.values()):
         if domain[target].is_open:
             raise InputError(
-                f"data set '{entry.name}': the {domain[target].open_fact} of target '{target}' are to be bought, but "
+                f"data set '{entry.name}': the {domain[target].open_fact} of target '{target}' are to be learned, but "
                 "errors are compared in its units, which must be public: give them in the domain"
             )
         if domain[target].size > domain[target].n_values:

@@ -1,6 +1,6 @@
 """The public domain of a table: which attributes it has, which values each can take, and how that is written down.
 
-A domain file is read strictly. Where it leaves labels or edges to be bought from the private rows, the domain is open.
+A domain file is read strictly. Where it leaves labels or edges to be learned from the private rows, the domain is open.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def parse_unit(content: Mapping[str, Any]) -> Unit | None:
     if isinstance(rows, Mapping):
         if set(rows) != {"private", "most"} or not isinstance(rows["private"], int | float):
             raise InputError(
-                "rows_per_unit is a number, or {private: SHARE, most: NUMBER} to have it bought by each fit"
+                "rows_per_unit is a number, or {private: SHARE, most: NUMBER} to have each fit learn it privately"
             )
         return BoughtUnit(column, rows["most"], float(rows["private"]), type=of_type)
     return Unit(column, 1 if rows is None else rows, type=of_type)
@@ -213,13 +213,13 @@ def _inferred(item: Mapping[str, Any], here: str) -> tuple[str, ...]:
 
 def _open_column(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Attribute:
     if "size" in item:
-        raise InputError(f"{here}: leave 'size' out; it follows from what is bought")
+        raise InputError(f"{here}: leave 'size' out; it follows from what is learned")
     fact = "edges" if item.get("labels") is None else "labels"
     facts["lenient"] = False  # the column that is learned will be
     facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # it will be bought
     if fact == "labels":
         if item["labels"] != "private" or item.get("edges") is not None:
-            raise InputError(f"{here}: give labels or edges, and one of them may be bought")
+            raise InputError(f"{here}: give labels or edges, and one of them may be private")
         return Attribute(name, kind=kind, private="labels", **facts)
     wanted = item["edges"]
     if unknown := set(wanted) - set(_EDGE_KEYS):
@@ -459,7 +459,7 @@ class Domain:
         open_names = {a.name for a in self.open_columns}
         for zeros in self.declared_zeros:
             if both := open_names & set(zeros.attributes):
-                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
+                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are learned privately")
             sizes = [self[name].size for name in zeros.attributes]
             if len(set(zeros.attributes)) != len(sizes) or not sizes:
                 raise InputError(f"structural zeros need different attributes, not {list(zeros.attributes)}")
@@ -505,12 +505,12 @@ class Domain:
 
         >>> Domain([Attribute("ward", type="string", private="labels")]).sizes
         Traceback (most recent call last):
-        marginalia.errors.InputError: the labels of 'ward' are left to be bought from the private rows; give ...
+        marginalia.errors.InputError: the labels of 'ward' are left to be learned from the private rows; give ...
         """
         for column in self.open_columns:
             fact = f"the {column.open_fact} of '{column.name}'"
             place = f"{where}: " if where else ""
-            raise InputError(f"{place}{fact} are left to be bought from the private rows; give them here instead")
+            raise InputError(f"{place}{fact} are left to be learned from the private rows; give them here instead")
         return self
 
     @property

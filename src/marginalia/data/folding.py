@@ -81,7 +81,7 @@ class Folds:
 
 
 def known_labels(domain: Domain) -> Domain:
-    """Return the domain of the columns of which it is known what may be folded: labels that are to be bought are not.
+    """Return the domain of the columns of which it is known what may be folded: labels that are to be learned are not.
 
     >>> known_labels(Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})).names
     ()

@@ -70,13 +70,13 @@ Counts = NDArray[np.int64]
 
 
 class PrivateRows(ABC):
-    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
+    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be learned.
 
     >>> sorted(PrivateRows.__abstractmethods__)
     ['n_rows']
     """
 
-    domain: Domain  # what is public of them; open where labels or edges are to be bought before they have codes
+    domain: Domain  # what is public of them; open where labels or edges are to be learned before they have codes
     unit: Unit | None = None  # whose rows are protected together, at most `unit.rows` of each; None: each row alone
 
     @property
@@ -543,7 +543,7 @@ def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
 
 @dataclass(frozen=True, eq=False)
 class RawTable(PrivateRows):
-    """Rows in original values, of a domain that leaves labels or edges to be bought; immutable.
+    """Rows in original values, of a domain that leaves labels or edges to be learned; immutable.
 
     A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
 
@@ -554,7 +554,7 @@ class RawTable(PrivateRows):
     domain : Domain
         An open one.
     share : float, optional
-        Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.purchase.preprocess`.
+        Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.preprocess.preprocess`.
 
     Examples
     --------
@@ -622,7 +622,7 @@ class RawTable(PrivateRows):
 
     def __repr__(self) -> str:
         return (
-            f"RawTable({self.n_rows} rows, {len(self.domain.open_columns)} of {len(self.names)} columns to be bought)"
+            f"RawTable({self.n_rows} rows, {len(self.domain.open_columns)} of {len(self.names)} columns to be learned)"
         )
 
     @property
@@ -650,7 +650,7 @@ class RawTable(PrivateRows):
         return replace(self, frame=both, units=units, unit_keys=keys)
 
     def project(self, names: Iterable[str]) -> Rows:
-        """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
+        """Return some columns, in the order given; as a `Table` where nothing of them is to be learned."""
         names = list(names)
         domain = self.domain.project([name for name in self.domain.names if name in names])
         chosen = self.frame[names]
@@ -686,7 +686,7 @@ def check_known(frame: pd.DataFrame, domain: Domain, where: str = "table") -> No
     Raises
     ------
     InputError
-        See `Table.from_frame`. Whatever stands in a column that is to be bought is no error.
+        See `Table.from_frame`. Whatever stands in a column that is to be learned is no error.
 
     >>> import pandas as pd
     >>> domain = Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})

@@ -108,7 +108,7 @@ class LinearLearner(BaseEstimator, ABC):
         for column in rows.domain.open_columns:
             if column.name == target:
                 raise InputError(
-                    f"target '{target}': its {column.open_fact} are to be bought, but what a model predicts must be "
+                    f"target '{target}': its {column.open_fact} are to be learned, but what a model predicts must be "
                     "public; give them in the domain"
                 )
         self._check_classes(self._encoder(rows.domain.placeholder(), target))
@@ -164,9 +164,7 @@ class LinearLearner(BaseEstimator, ABC):
         if isinstance(given, PrivateRows):
             column = given.domain.open_columns[0]
             fact = f"the {column.open_fact} of '{column.name}'"
-            raise InputError(
-                f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
-            )
+            raise InputError(f"{fact} are to be learned, and this fit has no ledger for that; give them in the domain")
         return self._array_rows(given, y)
 
     def _is_raw(self, X: object) -> bool:

@@ -19,7 +19,7 @@ from marginalia.learning.statistics import NoisySums
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, number_of_units
 from marginalia.privacy.odometer import current_recorder
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.session import Session, check_release

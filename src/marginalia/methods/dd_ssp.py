@@ -21,7 +21,7 @@ from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.learning.statistics import logistic_scale, one_against_rest
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 

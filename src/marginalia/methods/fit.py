@@ -88,8 +88,9 @@ def fit(
         model = build(registry[arm.method], arm, budget, task)
         if train.domain.is_open and not _can_buy(type(model)):
             raise InputError(
-                f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
-                "from marginalia's Synthesizer or PrivateLearner, whose fit buys them, or give them in the domain"
+                f"method '{arm.method}' takes codes, and its data leave labels or edges to be learned: derive its "
+                "class from marginalia's Synthesizer or PrivateLearner, whose fit learns them, or give them in the "
+                "domain"
             )
         return model.fit(train) if task is None else model.fit(train, task.target)
     if source is None:

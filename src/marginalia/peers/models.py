@@ -269,7 +269,7 @@ def _run_to_end(command: Sequence[str], folder: Path, environment: Mapping[str, 
 
 def _in_memory(table: Any) -> Table:
     if not isinstance(table, Table):
-        raise InputError("a peer takes coded rows in memory: no streamed data, and no labels or edges to be bought")
+        raise InputError("a peer takes coded rows in memory: no streamed data, and no labels or edges to be learned")
     return table
 
 

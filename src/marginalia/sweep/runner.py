@@ -269,7 +269,7 @@ class Runner:
             if isinstance(train, RawTable):
                 raise InputError(
                     "this variant chooses its settings on test rows, and does so by a public domain only; give the "
-                    "labels and edges that are left to be bought, or take another variant"
+                    "labels and edges that are left to be learned, or take another variant"
                 )
             if not (isinstance(train, Table) and isinstance(test, Table)):
                 raise InputError("this variant chooses its settings on rows in memory, and these are streamed")

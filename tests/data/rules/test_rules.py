@@ -243,7 +243,7 @@ def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
 
 def test_thresholds_of_bought_edges_are_refused():
     file = {"attributes": BOUGHT, "rules": [{"never": {"admission": ["< 2020-02-01"], "sex": ["m"]}}]}
-    with pytest.raises(InputError, match="the edges of 'admission' are known after the purchase"):
+    with pytest.raises(InputError, match="the edges of 'admission' are learned privately"):
         Domain.from_dict(file)
 
 

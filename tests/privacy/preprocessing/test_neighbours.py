@@ -11,7 +11,7 @@ from tiers import others_slow
 from marginalia.data.domain import Domain
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
-from marginalia.privacy.preprocessing.purchase import preprocess
+from marginalia.privacy.preprocessing.preprocess import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 

@@ -8,7 +8,7 @@ from marginalia.data.table import Table
 from marginalia.data.units import BoughtUnit
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
-from marginalia.privacy.preprocessing.purchase import with_bought_rows
+from marginalia.privacy.preprocessing.preprocess import learn_rows_per_unit
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 
@@ -21,7 +21,7 @@ def chosen(sizes, released):
     table = Table(np.zeros((units.size, 1), int), Domain.from_sizes({"a": 2})).of_units(UNIT, units)
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     with intercepting(lambda asked, exact, draw: np.array(released)):
-        return with_bought_rows(table, UNIT, session=Session(ledger, Randomness(0))).unit.rows
+        return learn_rows_per_unit(table, UNIT, session=Session(ledger, Randomness(0))).unit.rows
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def developed_on(name: str, task: str) -> str:
 def describe(name: str | Entry) -> dict[str, Any]:
     """Return what is publicly known of a data set, as plain data: no file is read or fetched.
 
-    `attributes` (name, size, kind) are those that the entry itself lists; one that is to be bought has no size yet.
+    `attributes` (name, size, kind) are those that the entry itself lists; one that is to be learned has no size yet.
 
     >>> describe("adult")["tasks"]["logistic"]["target"]
     'income>50K'

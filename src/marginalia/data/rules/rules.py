@@ -420,7 +420,7 @@ def _scale_of(column: Attribute) -> str:
 def _check_set(column: Attribute, texts: Sequence[str]) -> None:
     if column.is_open:
         if column.private != "labels" and set(texts) != {"missing"}:
-            raise InputError(f"the edges of '{column.name}' are known after the purchase; give them, or use its labels")
+            raise InputError(f"the edges of '{column.name}' are learned privately; give them, or use its labels")
         return
     for text in texts:
         if column.edges is not None and text != "missing" and not _THRESHOLD.fullmatch(text):

@@ -170,13 +170,13 @@ class Data:
         ...     _ = Path(folder, "t.csv").write_text("ward\nA\nB\n")
         ...     domain = Domain.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
         ...     Data.parse(f"{folder}/t.csv").open(domain)
-        RawTable(2 rows, 1 of 1 columns to be bought)
+        RawTable(2 rows, 1 of 1 columns to be learned)
         """
         if self.is_streamed:
             if domain.is_open:
                 raise InputError(
-                    f"{where}: what is bought needs the rows in one file that fits into memory, not streamed ones; "
-                    f"declare the labels and edges of '{domain.open_columns[0].name}' there"
+                    f"{where}: private preprocessing needs the rows in one file that fits into memory, not streamed "
+                    f"ones; declare the labels and edges of '{domain.open_columns[0].name}' there"
                 )
             streamed = self.stream(domain.project(domain.names))
             return streamed if domain.unit is None else bound_contributions(streamed, domain.unit)

@@ -37,7 +37,7 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_mu

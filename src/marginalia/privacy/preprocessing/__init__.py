@@ -1,1 +1,1 @@
-"""Bins and categories of raw columns, bought from the private rows in the ledger of the method that comes next."""
+"""Bins and categories of raw columns, learned privately in the ledger of the method that comes next."""

@@ -15,7 +15,7 @@ ROUNDED = 0.05  # share of values that may have more
 SURE = 4.0  # standard deviations from which on values show
 
 
-def buy_decimals(
+def learn_decimals(
     values: Callable[[], NDArray[np.float64]], *, mu: float, session: Session, label: str = ""
 ) -> int | None:
     """Return the least number of decimals that nearly all values need; None if there is none, up to six.
@@ -27,7 +27,7 @@ def buy_decimals(
     >>> prices = np.array([4.9, 9.99] * 500)
     >>> from marginalia.privacy import Ledger
     >>> from marginalia.privacy.randomness import Randomness
-    >>> buy_decimals(lambda: prices, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
+    >>> learn_decimals(lambda: prices, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     2
     """
     sigma = session.neighbours.marginal_sensitivity_l2 / mu

@@ -1,4 +1,4 @@
-"""Buy the labels and edges that a domain leaves open, in the ledger of the method that comes next."""
+"""Learn privately the labels and edges that a domain leaves open, in the ledger of the method that comes next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.preprocessing.bins import RULES, places_within, without_empty
-from marginalia.privacy.preprocessing.decimals import SHARE, buy_decimals
+from marginalia.privacy.preprocessing.decimals import SHARE, learn_decimals
 from marginalia.privacy.preprocessing.density import Density, density
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
@@ -44,7 +44,7 @@ def preprocess(
     session: Session,
     preprocessing_share: float = PREPROCESSING_SHARE,
 ) -> tuple[Domain, Table]:
-    """Buy what `domain` leaves open from the private rows, and code them by the domain that this gives.
+    """Learn privately what `domain` leaves open, and encode the rows by the domain that this gives.
 
     Parameters
     ----------
@@ -52,29 +52,29 @@ def preprocess(
         The private rows, in original values.
     domain : Domain
     ledger : Ledger
-        With a budget; charged for every purchase. What it has `left` is for the method that comes next.
+        With a budget; charged for every release. The rest of the budget is for the method that comes next.
     randomness : Randomness
     preprocessing_share : float, default 0.1
-        Share of the budget, in (0, 1), that the purchases have together: of mu², the squared Gaussian-DP parameter,
-        and of delta where categories are bought. 0.1 of mu² leaves about 0.95 of epsilon.
+        Share of the budget, in (0, 1), for all private preprocessing: of mu², the squared Gaussian-DP parameter, and of
+        delta where categories are learned. 0.1 of mu² leaves about 0.95 of epsilon.
 
     Returns
     -------
     Domain
-        Its source is ``released`` where anything was bought.
+        Its source is ``released`` where rows were read for it.
     Table
 
     Raises
     ------
     InputError
-        A column is missing or unknown, or a value of a column that is not bought has no code: said before anything is
-        bought. Whatever stands in a column that is bought has a code; see `Attribute.closed`.
+        A column is missing or unknown, or a value of a closed column has no code. This is checked before anything is
+        released. Every value of an open column has a code; see `Attribute.closed`.
     PrivacyError
         The ledger has no budget left, or its delta is 0.
 
     Notes
     -----
-    Every column bought gets an equal part of the share, and so does every release for one column, and the delta of
+    Every open column gets an equal part of the share, and so does every release for one column, and the delta of
     every column of categories: what a column would need is not known before. Bins of equal width inside public bounds
     cost nothing.
 
@@ -98,24 +98,24 @@ def preprocess(
     if domain.unit is not None:
         raise InputError(f"these rows are of units ({domain.unit}): give them to a fit, which bounds them first")
     check_known(frame, domain)
-    bought: dict[str, Attribute] = {}
+    learned: dict[str, Attribute] = {}
     mu = failure = 0.0
     if columns := sum(column.needs_epsilon for column in domain.open_columns):
         epsilon, delta = session.ledger.remaining_budget()
         if delta == 0:
-            raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
+            raise PrivacyError("labels and edges are learned with Gaussian noise: delta has to be above 0")
         of_labels = sum(column.private == "labels" for column in domain.open_columns)
         failure = share * delta / of_labels if of_labels else 0.0
         mu = math.sqrt(share / columns) * gdp_mu(epsilon, delta * (1 - share) if of_labels else delta)
-    with bar("columns bought", len(domain.open_columns)) as advance:
+    with bar("columns learned privately", len(domain.open_columns)) as advance:
         for column in domain.open_columns:
             cells: pd.Series = frame[column.name]
             if column.private == "labels":
-                bought[column.name] = buy_labels(cells, column, mu=mu, failure=failure, session=session)
+                learned[column.name] = learn_labels(cells, column, mu=mu, failure=failure, session=session)
             else:
-                bought[column.name] = buy_edges(cells, column, mu=mu, session=session)
+                learned[column.name] = learn_edges(cells, column, mu=mu, session=session)
             advance(1)
-    domain = domain.closed(bought)
+    domain = domain.closed(learned)
     return domain, Table.from_frame(frame, domain)
 
 
@@ -126,7 +126,7 @@ def coded_rows(
     random_state: int | np.random.SeedSequence | None,
     preprocessing_share: float = PREPROCESSING_SHARE,
 ) -> CountSource:
-    """Return the rows of a fit as codes, after what they leave open has been bought in its ledger; see `preprocess`.
+    """Return the rows of a fit as codes, after private preprocessing in its ledger; see `preprocess`.
 
     Rows that bring a share of their own have it instead of `preprocessing_share`.
 
@@ -135,7 +135,7 @@ def coded_rows(
     True
     """
     if isinstance(rows.unit, BoughtUnit):
-        rows = with_bought_rows(rows, rows.unit, session=Session(ledger, Randomness(random_state, "rows per unit")))
+        rows = learn_rows_per_unit(rows, rows.unit, session=Session(ledger, Randomness(random_state, "rows per unit")))
     if isinstance(rows, CountSource):
         return rows
     assert isinstance(rows, RawTable)
@@ -145,8 +145,8 @@ def coded_rows(
     return table.of_units(rows.unit, rows.units, rows.unit_keys)
 
 
-def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -> Table | RawTable:
-    """Buy how many rows of each unit are kept, keep them, and let all that comes next be charged for so many.
+def learn_rows_per_unit(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -> Table | RawTable:
+    """Learn privately how many rows of each unit to keep, keep them, and charge later releases for that number.
 
     A histogram of the units by their number of rows, in bins that end at 1, 2, .., 8, 10, 12, 14, 16, 20, .., with all
     from the public largest number on in the last. A unit is in one bin whatever its size, so the L2 sensitivity is 1
@@ -161,7 +161,7 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     >>> frame = pd.DataFrame({"id": np.repeat(range(1000), 3), "ill": True})
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> rows = Table.from_frame(frame, domain)
-    >>> print(with_bought_rows(rows, rows.unit, session=Session(ledger, Randomness(0))).unit)
+    >>> print(learn_rows_per_unit(rows, rows.unit, session=Session(ledger, Randomness(0))).unit)
     one `id`, at most 3 rows each
     """
     assert isinstance(rows, Table | RawTable)
@@ -169,7 +169,7 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     assert units is not None
     epsilon, delta = session.ledger.remaining_budget()
     if delta == 0:
-        raise PrivacyError("rows per unit are bought with Gaussian noise: delta has to be above 0")
+        raise PrivacyError("rows per unit are learned with Gaussian noise: delta has to be above 0")
     mu = math.sqrt(UNIT_SHARE) * gdp_mu(epsilon, delta)
     quarters = {part * 2**i // 4 for i in range(unit.rows.bit_length() + 1) for part in (4, 5, 6, 7)}
     ends = sorted({1, unit.rows} | {end for end in quarters if end < unit.rows})
@@ -188,20 +188,20 @@ def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -
     )
     below = np.cumsum(counts)
     k = ends[int(np.argmax(below >= unit.share * below[-1]))]
-    bought = Unit(unit.column, k, type=unit.type)
-    session.ledger.neighbours = Neighbours(session.ledger.relation, bought)
-    return rows.of_units(bought, units).take(first_rows(units, k))
+    learned = Unit(unit.column, k, type=unit.type)
+    session.ledger.neighbours = Neighbours(session.ledger.relation, learned)
+    return rows.of_units(learned, units).take(first_rows(units, k))
 
 
-def buy_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Session) -> Attribute:
-    """Buy the bins of one column of numbers, dates or times; all releases together are mu-GDP.
+def learn_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Session) -> Attribute:
+    """Learn privately the bins of one column of numbers, dates or times; all releases together are mu-GDP.
 
     Bins of equal width inside public bounds read no row and cost nothing.
 
     >>> import pandas as pd
     >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), PrivateBins("uniform", 3)
     >>> column = Attribute("age", type="integer", private=wanted)
-    >>> age = buy_edges(ages, column, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
+    >>> age = learn_edges(ages, column, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     >>> age.edges[0], age.texts
     (20.0, ('0', '1', '2', 'missing'))
     """
@@ -210,7 +210,7 @@ def buy_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Sessio
     of_type, decimals, unit = column.type, column.decimals, column.counted_in
     read = functools.cache(lambda: numbers(cells, column))
     if of_type == "number" and decimals is None and wanted.reads_rows:
-        decimals = buy_decimals(read, mu=mu * math.sqrt(SHARE), label=column.name, session=session)
+        decimals = learn_decimals(read, mu=mu * math.sqrt(SHARE), label=column.name, session=session)
         mu *= math.sqrt(1 - SHARE)
     whole = of_type != "number" or decimals is not None
     scale = 10.0 ** (decimals or 0)  # from here on values are counted in steps of 10^-decimals
@@ -245,14 +245,16 @@ def buy_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Sessio
     )
 
 
-def buy_labels(cells: pd.Series, column: Attribute, *, mu: float, failure: float, session: Session) -> Attribute:
-    """Buy the categories of one column; the counts are mu-GDP, one record's own value shows with `failure` at most.
+def learn_labels(cells: pd.Series, column: Attribute, *, mu: float, failure: float, session: Session) -> Attribute:
+    """Learn privately the categories of one column.
+
+    The counts are mu-GDP; the own value of one record shows with probability `failure` at most.
 
     >>> import pandas as pd
     >>> wards = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"])
     >>> wanted = Attribute("ward", type="string", private="labels")
     >>> session = Session(Ledger("add_remove"), Randomness(0))
-    >>> buy_labels(wards, wanted, mu=0.5, failure=1e-6, session=session).texts
+    >>> learn_labels(wards, wanted, mu=0.5, failure=1e-6, session=session).texts
     ('A', 'B', 'other', 'missing')
     """
     shown = session.partition(

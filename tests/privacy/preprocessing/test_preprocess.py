@@ -15,7 +15,7 @@ from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import FailureEvent, flattened
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.privacy.verify import verify
