@@ -489,26 +489,48 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
     >>> original_values(np.array([0, 1, 2]), age, np.random.default_rng(0)).tolist()
     [15, 47, <NA>]
     """
+    return with_types(drawn_numbers(codes, attribute, rng), codes, attribute)
+
+
+def drawn_numbers(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the numbers behind codes, drawn inside their bins; NaN where a code stands for none.
+
+    Dates and times are counted in their unit. Text and Booleans have no numbers.
+
+    >>> age = Attribute("age", 3, edges=(0, 18, 65), type="integer", missing=())
+    >>> drawn_numbers(np.array([0, 1, 2]), age, np.random.default_rng(0))
+    array([15., 47., nan])
+    """
+    codes = np.asarray(codes)
+    there = codes < attribute.n_values
+    if attribute.type in ("string", "boolean"):
+        return np.full(codes.shape, np.nan)
+    if attribute.holds_codes:
+        numbers = codes.astype(np.float64)
+    elif attribute.edges is None:
+        numbers = np.array(attribute.label_values, dtype=np.float64)[np.where(there, codes, 0)]
+    else:
+        numbers = _inside_bins(np.where(there, codes, 0), attribute, rng)
+    return np.where(there, numbers, np.nan)
+
+
+def with_types(numbers: NDArray[np.float64], codes: NDArray[np.integer], attribute: Attribute) -> pd.Series[Any]:
+    """Return the values behind codes, whose numbers `drawn_numbers` has drawn; see `original_values`."""
     import pandas as pd
 
     if attribute.holds_codes:
         return pd.Series(codes)
     codes = np.asarray(codes)
-    gone = codes == attribute.size - 1 if attribute.missing is not None else np.zeros(codes.shape, dtype=bool)
-    special = np.isin(codes, attribute.special_codes)
+    gone = codes == (-1 if attribute.missing_code is None else attribute.missing_code)
     mark = next(iter(attribute.missing or ()), None)
     if attribute.type == "string":
         other = () if attribute.other is None else (attribute.other,)
         known = [*(attribute.labels or ()), *other, *attribute.special, mark]
         return pd.Series(known).take(codes).reset_index(drop=True)
-    here = np.where(gone | special, 0, codes)
     if attribute.type == "boolean":
-        truth = pd.Series(here == 1)
+        truth = pd.Series(codes == 1)
         return _with_special(truth.astype("boolean").mask(gone) if gone.any() else truth, codes, attribute)
-    if attribute.edges is None:
-        numbers = np.array(attribute.label_values, dtype=np.float64)[here]
-    else:
-        numbers = _inside_bins(here, attribute, rng)
+    numbers = np.where(codes < attribute.n_values, numbers, 0.0)
     for code, value in _special_values(attribute).items():
         numbers[codes == code] = value
     shown = None if mark is None else number_or_text(attribute, mark)

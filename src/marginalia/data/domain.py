@@ -33,7 +33,7 @@ from marginalia.data.attribute import (
 )
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
-from marginalia.data.rules.obeying import some_possible
+from marginalia.data.rules.feasible import feasible_row, zeros_of_rules
 from marginalia.data.rules.rules import Rules
 from marginalia.data.units import BoughtUnit, KeyType, Unit
 from marginalia.errors import InputError, unknown_name
@@ -468,21 +468,17 @@ class Domain:
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
         if rules:
             rules.check(self.attributes)
-            self._check_possible()
-
-    def _check_possible(self) -> None:
-        """Refuse rules that leave no row, but for what was bought: a refusal would tell about it."""
-        tied = {name for rule in self.rules.rules for name in rule.columns}
-        attributes = [a for a in self.attributes if a.name in tied]
-        known = not any(a.lenient or a.is_open for a in attributes)
-        if tied and known and not len(some_possible(attributes, self.rules, wanted=1)):
-            raise InputError("the rules leave no possible row; take one of them out, or change the bins")
+            tied = [self[name] for rule in rules.rules for name in rule.columns]
+            if not any(
+                attribute.lenient or attribute.is_open for attribute in tied
+            ):  # an error would reveal what was bought
+                feasible_row({attribute.name: attribute for attribute in tied}, rules)
 
     @cached_property
     def structural_zeros(self) -> tuple[StructuralZeros, ...]:
         """Cells that no synthetic row lies in: those that were declared, and those that follow from the rules."""
         self.require_closed()
-        return self.declared_zeros + self.rules.zeros({a.name: a for a in self.attributes})
+        return self.declared_zeros + zeros_of_rules({a.name: a for a in self.attributes}, self.rules)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,7 +30,6 @@ from marginalia.data.coding import (
     as_text,
     check_not_ambiguous,
     codes_of,
-    original_values,
 )
 from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.files import atomic_path
@@ -45,7 +44,8 @@ from marginalia.data.reading import (
     with_text_names,
     without_formulas,
 )
-from marginalia.data.rules.obeying import derive, obey, with_possible_codes
+from marginalia.data.rules.decoding import values_under_rules
+from marginalia.data.rules.feasible import with_feasible_rows
 from marginalia.data.units import (
     Hashes,
     Numbers,
@@ -391,14 +391,18 @@ class Table(CountSource):
         if not original:
             return pd.DataFrame(self.codes, columns=list(self.domain.names))
         rng = np.random.default_rng(random_state)
-        columns = {a.name: original_values(self.codes[:, j], a, rng) for j, a in enumerate(self.domain)}
-        if rules := self.domain.rules:
-            named = {a.name: a for a in self.domain}
-            obey(columns, dict(zip(named, self.codes.T, strict=True)), named, rules, rng)
+        named = {a.name: a for a in self.domain}
+        columns = values_under_rules(dict(zip(named, self.codes.T, strict=True)), named, self.domain.rules, rng)
         return pd.DataFrame(columns, index=range(self.n_rows))
 
-    def obeying(self, rng: np.random.Generator) -> Table:
-        """Return synthetic rows with those that no values of their bins could make obey the rules drawn anew.
+    def obeying(self, rng: np.random.Generator, draw: Callable[[int], Table] | None = None) -> Table:
+        """Return synthetic rows in which those that cannot obey the rules are replaced by rows that can.
+
+        Parameters
+        ----------
+        rng : Generator
+        draw : callable, optional
+            Draws a number of rows, from which the new ones are taken. Default: they are taken from this table.
 
         >>> edges = {"type": "integer", "edges": [0, 10, 20]}
         >>> columns = [{"name": "a", **edges}, {"name": "b", **edges}]
@@ -408,7 +412,8 @@ class Table(CountSource):
         """
         if not self.domain.rules.rules or not self.n_rows:
             return self
-        codes = with_possible_codes(self.codes, self.domain.attributes, self.domain.rules, rng)
+        more = None if draw is None else lambda n: draw(n).codes
+        codes = with_feasible_rows(self.codes, self.domain.attributes, self.domain.rules, rng, more)
         return self if codes is self.codes else Table._trusted(codes, self.domain)
 
     def to_csv(
@@ -787,11 +792,9 @@ def _parquet(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None
     # The types of the columns are those of a table that has every code.
     every = np.arange(max(domain.sizes, default=1))[:, None]
     codes = np.minimum(every, np.array(domain.sizes) - 1).astype(np.int32 if len(every) > 2**15 else np.int16)
-    pairs = zip(domain, codes.T, strict=True)
-    columns = {a.name: original_values(column, a, np.random.default_rng(0)) for a, column in pairs}
     named = {a.name: a for a in domain}
-    if domain.rules.derived:
-        derive(columns, dict(zip(named, codes.T, strict=True)), named, domain.rules)
+    coded = dict(zip(named, codes.T, strict=True))
+    columns = values_under_rules(coded, named, domain.rules, np.random.default_rng(0))
     columns |= {name: _one_kind(columns[name], attribute) for name, attribute in named.items()}
     schema = pa.Schema.from_pandas(pd.DataFrame(columns), preserve_index=False)
     with parquet.ParquetWriter(path, schema) as writer:

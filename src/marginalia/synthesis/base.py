@@ -255,15 +255,16 @@ class Synthesizer(Parameters, ABC):
 
     def _rows(self, n_rows: int) -> Table:
         """Draw rows that can obey the rules of the domain."""
+        rules = Randomness(self.random_state, "rules").generator
         with one_blas_thread():
             drawn = self._sample(n_rows, Randomness(self.random_state, "sample").generator)
-        return drawn.obeying(Randomness(self.random_state, "rules").generator)
+            return drawn.obeying(rules, lambda n: self._sample(n, rules))
 
     def _drawn(self, n_rows: int) -> Iterator[Table]:
         rules = Randomness(self.random_state, "rules").generator
         with one_blas_thread():
             for batch in self._batches(n_rows, Randomness(self.random_state, "batches").generator):
-                yield batch.obeying(rules)
+                yield batch.obeying(rules, lambda n: self._sample(n, rules))
 
     def _number(self, n_rows: int | None) -> int:
         count = self.n_rows_ if n_rows is None else n_rows

@@ -1,4 +1,4 @@
-"""The numbers behind the codes of one attribute: from which to which, and on which grid."""
+"""Smallest and largest number of each code of a column, and the grid that the numbers of the column lie on."""
 
 from __future__ import annotations
 
@@ -8,53 +8,40 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.rules.expressions import DAYS
 
 Floats = NDArray[np.float64]
 
-SECONDS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def n_ranges(attribute: Attribute) -> int:
-    """Return how many codes stand for a number or a day; the others stand for none.
+def seconds_of(attribute: Attribute) -> int:
+    """Return the seconds of one step of a date or a time; 1 for numbers, which are compared as they are.
 
-    >>> n_ranges(Attribute("age", 3, edges=(0, 15, 90), type="integer", missing=()))
-    2
-    """
-    if attribute.holds_codes:
-        return attribute.n_values
-    return len(attribute.label_values) if attribute.edges is None else len(attribute.edges) - 1
-
-
-def unit_of(attribute: Attribute) -> int:
-    """Return how many seconds one step of a date or a time is; 1 for numbers, which are compared as they are.
-
-    >>> unit_of(Attribute("day", 1, edges=(0, 9), type="date"))
+    >>> seconds_of(Attribute("day", 1, edges=(0, 9), type="date"))
     86400
     """
-    if attribute.type == "date":
-        return SECONDS["day"]
-    return SECONDS[attribute.unit or "second"] if attribute.type == "timestamp" else 1
+    return 1 if attribute.counted_in is None else values.SECONDS[attribute.counted_in]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The smallest and the largest number of each code, and the numbers that the attribute can hold at all.
+    """Smallest and largest number of each code, and the numbers that the column can hold.
 
-    Numbers are as in comparisons: those of dates and times in seconds. Codes without a number have NaN.
+    Numbers are in the unit of comparisons: seconds for dates and times. Codes without a number have NaN.
 
     Parameters
     ----------
     low, high : ndarray of shape (size,)
         The first and the last number in the bin, or the label.
     widest_low, widest_high : ndarray of shape (size,)
-        The same; an open outer bin has no end but that of its type.
-    multiple, parts : int
-        Numbers are whole multiples of ``multiple / parts``; `parts` 0: any double.
-    marks : frozenset of float
-        Numbers that stand for missing values, in the unit of the attribute.
+        The same; an open outer bin ends only where its type ends.
+    seconds, parts : int
+        Numbers are whole multiples of ``seconds / parts``; `parts` 0: any double.
+    missing : frozenset of float
+        Numbers that stand for missing or special values, in the unit of the column.
 
     Examples
     --------
@@ -67,79 +54,57 @@ class Ranges:
     high: Floats
     widest_low: Floats
     widest_high: Floats
-    multiple: int
+    seconds: int
     parts: int
-    marks: frozenset[float]
+    missing: frozenset[float]
 
     @classmethod
     def of(cls, attribute: Attribute) -> Ranges:
-        """Return the ranges of an attribute of numbers, dates or codes."""
+        """Return the ranges of a column of numbers, dates or codes."""
         return _ranges(attribute)
 
     def at_least(self, numbers: Floats, *, strict: bool = False) -> Floats:
-        """Return the smallest number of the attribute's grid from here on (or above, `strict`); NaN stays."""
-        return self._near(numbers, np.nextafter(numbers, np.inf) if strict else numbers, up=True)
+        """Return the smallest number of the column from each number on (above it, if `strict`); NaN stays NaN."""
+        return self._nearest(numbers, strict, 1)
 
     def at_most(self, numbers: Floats, *, strict: bool = False) -> Floats:
-        """Return the largest number of the attribute's grid up to here (or below, `strict`); NaN stays."""
-        return self._near(numbers, np.nextafter(numbers, -np.inf) if strict else numbers, up=False)
+        """Return the largest number of the column up to each number (below it, if `strict`); NaN stays NaN."""
+        return self._nearest(numbers, strict, -1)
 
-    def _near(self, numbers: Floats, limit: Floats, *, up: bool) -> Floats:
-        found = limit.astype(np.float64)
-        finite = np.isfinite(found) & (np.abs(found) < 1e300)
-        step = np.inf if up else -np.inf
+    def _nearest(self, numbers: Floats, strict: bool, way: int) -> Floats:
+        limit = np.nextafter(numbers, way * np.inf) if strict else np.array(numbers, dtype=np.float64)
+        found = limit
         if self.parts:
-            steps = np.rint(np.where(finite, found, 0.0) * self.parts / self.multiple)
-            steps += np.where(self._at(steps) < found, 1, 0) if up else np.where(self._at(steps) > found, -1, 0)
-            found = np.where(finite, self._at(steps), found)
-        scale = float(self.multiple)
-        while self.marks and (hit := np.isin(found / scale, list(self.marks))).any():
-            if self.parts:
-                again = np.rint(found * self.parts / self.multiple) + (1 if up else -1)
-                found = np.where(hit, self._at(again), found)
-            else:
-                found = np.where(hit, np.nextafter(found, step), found)
+            with np.errstate(invalid="ignore", over="ignore"):
+                steps = np.rint(limit * self.parts / self.seconds)
+                steps += np.where(way * (self._number(steps) - limit) < 0, way, 0)
+                found = np.where(np.abs(limit) < 1e300, self._number(steps), limit)
+        taken = np.isin(found / self.seconds, list(self.missing))
+        if taken.any():
+            found[taken] = self._nearest(found[taken], True, way)
         return found
 
-    def _at(self, steps: Floats) -> Floats:
-        return steps * self.multiple / self.parts
-
-    def between(self, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
-        """Draw numbers from `low` to `high`, which are of the grid."""
-        if self.parts:
-            first, last = (np.rint(end * self.parts / self.multiple).astype(np.int64) for end in (low, high))
-            drawn = self._at(rng.integers(first, last, endpoint=True).astype(np.float64))
-        else:
-            drawn = low + rng.random(low.shape) * (high - low)
-            with np.errstate(divide="ignore"):
-                digits = 2 - np.floor(np.log10(high - low))
-            for d in np.unique(digits[np.isfinite(digits) & (abs(digits) < 23)]):
-                round_ = np.round(drawn, int(d))
-                drawn = np.where((digits == d) & (round_ >= low) & (round_ <= high), round_, drawn)
-        up = self.at_least(drawn)
-        return np.clip(np.where(up <= high, up, self.at_most(drawn)), low, high)
+    def _number(self, steps: Floats) -> Floats:
+        return steps * self.seconds / self.parts
 
 
 @lru_cache(maxsize=512)
 def _ranges(attribute: Attribute) -> Ranges:
-    scale = unit_of(attribute)
-    marks = frozenset() if attribute.holds_codes else attribute.mark_values
-    decimals = attribute.decimals
+    seconds, n, decimals = seconds_of(attribute), attribute.n_values, attribute.decimals
+    missing = frozenset() if attribute.holds_codes else attribute.mark_values
     parts = 1 if attribute.type != "number" else 10**decimals if decimals is not None else 0
-    n = n_ranges(attribute)
-    nothing = np.full(attribute.size, np.nan)
-    grid = Ranges(nothing, nothing, nothing, nothing, scale, parts, marks)
-    low, high = nothing.copy(), nothing.copy()
+    low, high = np.full((2, attribute.size), np.nan)
     if attribute.holds_codes:
         low[:n] = high[:n] = np.arange(n)
     elif attribute.edges is not None:
-        edges = np.array(attribute.edges, dtype=np.float64) * scale
+        edges = np.array(attribute.edges, dtype=np.float64) * seconds
+        grid = Ranges(low, high, low, high, seconds, parts, missing)
         low[:n], high[:n] = grid.at_least(edges[:-1]), grid.at_most(edges[1:], strict=True)
     else:
-        low[:n] = high[:n] = np.array(attribute.label_values, dtype=np.float64) * scale
+        low[:n] = high[:n] = np.array(attribute.label_values, dtype=np.float64) * seconds
     widest_low, widest_high = low.copy(), high.copy()
     if attribute.type in ("date", "timestamp"):
-        least, most = DAYS[0] * 86400.0, (DAYS[1] + 1) * 86400.0 - scale
+        least, most = DAYS[0] * 86400.0, (DAYS[1] + 1) * 86400.0 - seconds
     else:
         most = 2.0**53 if attribute.type == "integer" else 2.0**53 / parts if parts else _LARGEST
         least = -most
@@ -149,4 +114,4 @@ def _ranges(attribute: Attribute) -> Ranges:
         widest_high[n - 1] = max(most, high[n - 1])
     for ends in (low, high, widest_low, widest_high):
         ends.flags.writeable = False
-    return Ranges(low, high, widest_low, widest_high, scale, parts, marks)
+    return Ranges(low, high, widest_low, widest_high, seconds, parts, missing)

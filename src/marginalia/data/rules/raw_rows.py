@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of, numbers_of
+from marginalia.data.rules.decoding import in_order
 from marginalia.data.rules.expressions import DAYS, Expression
-from marginalia.data.rules.obeying import in_order
-from marginalia.data.rules.ranges import unit_of
+from marginalia.data.rules.ranges import seconds_of
 from marginalia.data.rules.rules import Needs, Order, Rule, Rules, chosen, has_value, type_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _RawColumn:
             return np.where(self.present & (self.codes >= 0), self.codes == 1, np.nan)
         return _read(self.raw, type_of(self.column), self.attribute)
 
-    def is_one_of(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+    def is_one_of(self, texts: tuple[str, ...]) -> NDArray[np.bool_]:
         if self.column.private == "labels":
             return np.isin(self.values.astype(str), texts) | (~self.present & ("missing" in texts))
         return chosen(self.attribute, texts)[self.codes] & (self.codes >= 0)
@@ -126,7 +126,7 @@ def _obeys(rule: Rule, raw: Mapping[str, _RawColumn], n: int) -> NDArray[np.bool
         return np.ones(0, dtype=bool)
     if isinstance(rule, Order):
         return in_order(
-            {name: raw[name].values * unit_of(raw[name].attribute) for name in rule.columns}, Rules((rule,))
+            {name: raw[name].values * seconds_of(raw[name].attribute) for name in rule.columns}, Rules((rule,))
         )
     if isinstance(rule, Needs):
         return ~raw[rule.column].present | np.logical_and.reduce([raw[name].present for name in rule.others])

@@ -1,4 +1,4 @@
-"""What a domain file says under `rules` and `derived`: parsed, held against the columns, and as structural zeros.
+"""What a domain file says under `rules` and `derived`: parsed, and held against the columns.
 
 - ``a <= b`` (`Order`; ``<`` and chains too): holds where both have a value. A chain holds for any two of its columns.
 - ``a needs b`` (`Needs`): a has a value only where b has one.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
@@ -19,15 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import BOOLEANS, Attribute, StructuralZeros
+from marginalia.data.attribute import BOOLEANS, Attribute
 from marginalia.data.rules.expressions import Compiled, Expression
-from marginalia.data.rules.ranges import Ranges, n_ranges
 from marginalia.errors import InputError, unknown_name
-
-Codes = NDArray[np.integer]
-MOST_CELLS = 2**18
-"""Cells of the largest zero table, 2 MB: what a rule or a circle of rules may add to a graphical model. A larger one is
-obeyed by redrawing rows alone."""
 
 _SHAPES = "'a <= b', 'a needs b' or {never: {a: [x], b: [y]}}"
 _WAYS = {"<=": (True, False), "<": (True, True), ">=": (False, False), ">": (False, True)}  # ascending, strict
@@ -51,11 +45,6 @@ class Order:
         return _quoted(self.columns[0]) + "".join(s + _quoted(c) for s, c in zip(signs, self.columns[1:], strict=True))
 
     @property
-    def written(self) -> str:
-        """The rule as a domain file has it."""
-        return str(self)
-
-    @property
     def pairs(self) -> tuple[tuple[str, str, bool], ...]:
         """Each two columns of the chain, and whether their order is strict."""
         n = len(self.columns)
@@ -77,11 +66,6 @@ class Needs:
         return f"{self.column} needs {', '.join(self.others)}"
 
     @property
-    def written(self) -> str:
-        """The rule as a domain file has it."""
-        return str(self)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """All that it names."""
         return (self.column, *self.others)
@@ -100,9 +84,8 @@ class Never:
     def __str__(self) -> str:
         return "never " + " with ".join(f"{name}: {', '.join(texts)}" for name, texts in self.sets)
 
-    @property
-    def written(self) -> dict[str, Any]:
-        """The rule as a domain file has it."""
+    def to_dict(self) -> dict[str, dict[str, list[str]]]:
+        """Return the rule as a domain file has it."""
         return {"never": {name: list(texts) for name, texts in self.sets}}
 
     @property
@@ -166,7 +149,7 @@ class Rules:
         if self.derived:
             content["derived"] = dict(self.derived)
         if self.rules:
-            content["rules"] = [rule.written for rule in self.rules]
+            content["rules"] = [rule.to_dict() if isinstance(rule, Never) else str(rule) for rule in self.rules]
         return content
 
     def among(self, names: Iterable[str]) -> Rules:
@@ -224,57 +207,17 @@ class Rules:
             graph.setdefault(above, set()).add(below)
         return tuple(TopologicalSorter(graph).static_order())
 
-    def zeros(self, attributes: Mapping[str, Attribute]) -> tuple[StructuralZeros, ...]:
-        """Return the cells that cannot hold a row by a rule alone, as far as a graphical model can bear them.
-
-        Of an order these are pairs of bins without a valid pair of values; bins that are open have no end. A table that
-        closes a circle with those before it is left out if all columns of the circle have more than `MOST_CELLS` cells.
-        """
-        found = []
-        parts: list[set[str]] = []  # columns that hang together
-        for names, impossible in self._tables(attributes):
-            if not impossible.any():
-                continue
-            touched = [part for part in parts if part & set(names)]
-            whole = set(names).union(*touched)
-            circle = any(len(part & set(names)) > 1 for part in touched)
-            if circle and _cells(attributes, whole) > MOST_CELLS:
-                continue
-            parts = [part for part in parts if part not in touched] + [whole]
-            found.append(StructuralZeros(names, tuple(map(tuple, np.argwhere(impossible).tolist()))))
-        return tuple(found)
-
-    def _tables(self, attributes: Mapping[str, Attribute]) -> Iterable[tuple[tuple[str, ...], NDArray[np.bool_]]]:
-        """Yield columns and which of their cells are impossible, each set of columns once."""
-        tables: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-
-        def add(names: tuple[str, ...], masks: Sequence[NDArray[np.bool_]]) -> None:
-            if _cells(attributes, names) > MOST_CELLS:
-                return
-            order = tuple(sorted(names))
-            cells = np.ones([attributes[n].size for n in order], dtype=bool)
-            for name, mask in zip(names, masks, strict=True):
-                shape = [-1 if n == name else 1 for n in order]
-                cells &= mask.reshape(shape)
-            tables[order] = tables.get(order, np.zeros(1, dtype=bool)) | cells
-
+    @cached_property
+    def components(self) -> tuple[Rules, ...]:
+        """The rules that are tied together by columns, each component apart."""
+        found: list[tuple[set[str], list[Rule]]] = []
         for rule in self.rules:
-            if isinstance(rule, Order):
-                for a, b, strict in zip(rule.columns, rule.columns[1:], rule.strict, strict=False):
-                    if _cells(attributes, (a, b)) <= MOST_CELLS:
-                        low, high = Ranges.of(attributes[a]).widest_low, Ranges.of(attributes[b]).widest_high
-                        with np.errstate(invalid="ignore"):
-                            bad = np.greater_equal if strict else np.greater
-                            cells = bad.outer(low, high)  # NaN, no number: no order
-                        cells = cells if a < b else cells.T
-                        key = (min(a, b), max(a, b))
-                        tables[key] = tables.get(key, np.zeros(1, dtype=bool)) | cells
-            elif isinstance(rule, Needs):
-                for other in rule.others:
-                    add((rule.column, other), [has_value(attributes[rule.column]), ~has_value(attributes[other])])
-            else:
-                add(rule.columns, [chosen(attributes[n], texts) for n, texts in rule.sets])
-        return tables.items()
+            names, tied = set(rule.columns), [rule]
+            for part in [part for part in found if part[0] & names]:
+                names, tied = names | part[0], [*part[1], *tied]
+                found.remove(part)
+            found.append((names, tied))
+        return tuple(Rules(tuple(tied)) for _, tied in found)
 
 
 def type_of(column: Attribute) -> str:
@@ -300,7 +243,8 @@ def has_value(attribute: Attribute) -> NDArray[np.bool_]:
     return np.arange(attribute.size) != (-1 if attribute.missing_code is None else attribute.missing_code)
 
 
-def chosen(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.bool_]:
+@lru_cache(maxsize=512)
+def chosen(attribute: Attribute, texts: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which codes a set of values of `Never` means, shape (size,).
 
     A label that was not bought is the value of no code.
@@ -308,17 +252,17 @@ def chosen(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.bool_]:
     >>> chosen(Attribute("age", 3, edges=(0, 15, 40, 90), type="integer"), ("< 40",))
     array([ True,  True, False])
     """
+    if attribute.edges is None:
+        truth = dict(zip(BOOLEANS, attribute.texts, strict=False)) if attribute.type == "boolean" else {}
+        wanted = {truth.get(text, text) for text in texts}  # YAML's yes and no are truth values
+        return np.array([known in wanted for known in attribute.texts], dtype=bool)
     found = np.zeros(attribute.size, dtype=bool)
     for text in texts:
-        if text == "missing" and attribute.missing_code is not None and text not in attribute.texts[:-1]:
+        if text == "missing" and attribute.missing_code is not None:
             found[attribute.missing_code] = True
-        elif attribute.edges is not None and (sign := _THRESHOLD.fullmatch(text)):
+        elif sign := _THRESHOLD.fullmatch(text):
             at = _edge(attribute, sign[2])
-            found[: n_ranges(attribute)] |= (np.arange(n_ranges(attribute)) < at) == (sign[1] == "<")
-        elif attribute.type == "boolean" and text in BOOLEANS:  # YAML's yes and no are truth values
-            found[BOOLEANS.index(text)] = True
-        elif attribute.edges is None:
-            found |= np.array([known == text for known in attribute.texts], dtype=bool)
+            found[: attribute.n_values] |= (np.arange(attribute.n_values) < at) == (sign[1] == "<")
     return found
 
 
@@ -337,13 +281,6 @@ def _edge(attribute: Attribute, written: str) -> int:
     if number not in attribute.edges[first:last]:
         raise InputError(f"{written} is no edge between bins of '{attribute.name}'; add it to its edges")
     return attribute.edges.index(number)
-
-
-def _cells(attributes: Mapping[str, Attribute], names: Iterable[str]) -> int:
-    cells = 1
-    for name in names:
-        cells *= attributes[name].size
-    return cells
 
 
 def _of(where: str, make: Any, *arguments: Any) -> Any:
@@ -422,8 +359,10 @@ def _check_set(column: Attribute, texts: Sequence[str]) -> None:
         if column.private != "labels" and set(texts) != {"missing"}:
             raise InputError(f"the edges of '{column.name}' are learned privately; give them, or use its labels")
         return
+    known = {*column.texts, *(BOOLEANS if column.type == "boolean" else ())}
     for text in texts:
         if column.edges is not None and text != "missing" and not _THRESHOLD.fullmatch(text):
             raise InputError(f"of the bins of '{column.name}' say '< 15' or '>= 15', not {values.shown(text)}")
-        if not column.lenient and not chosen(column, [text]).any():  # a refusal would tell what was not bought
+        found = text in known if column.edges is None else chosen(column, (text,)).any()
+        if not column.lenient and not found:  # an error would reveal what was not bought
             raise unknown_name(f"value of '{column.name}'", text, column.texts)
