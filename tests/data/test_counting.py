@@ -1,7 +1,9 @@
 """Counts, and releases, are the same from wherever the rows lie."""
 
+import ast
 import gzip
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,6 +29,7 @@ from marginalia.methods.mst import MST
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 from marginalia.methods.ssp import SSPClassifier
 
+SOURCE = Path(__file__).parents[2] / "src" / "marginalia"
 SIZES = {"a": 2, "b": 300, "c": 5, "d": 7}
 
 
@@ -58,6 +61,13 @@ def test_counts_are_those_of_the_table(table, files, cache_bytes, expected, monk
         counts = rows.counts(q)
         assert (counts.dtype, counts.shape) == (np.int64, table.counts(q).shape)
         np.testing.assert_array_equal(counts, table.counts(q))
+
+
+def test_counts_come_from_a_table_or_a_stream():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    bases = {node.name: {ast.unparse(base) for base in node.bases} for node in classes}
+    assert {name for name, of in bases.items() if of & {"CountSource", "Table", "Stream"}} == {"Table", "Stream"}
 
 
 def test_what_is_expected_takes_one_pass(table, files):

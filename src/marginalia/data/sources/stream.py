@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ BATCH = 2**17  # rows
 CACHE_BYTES = 2**28  # of count tables, held in memory
 
 
+@final
 class Stream(CountSource):
     """Private rows that are read again for each pass; the one implementation of `CountSource` beside `Table`.
 
