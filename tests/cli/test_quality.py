@@ -69,3 +69,13 @@ def test_a_removed_option_names_the_alternative(call, option, alternative):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"quality {option} was removed in 3.0" in err
     assert alternative in err
+
+
+def test_a_table_without_the_column_of_units_is_compared(call, tmp_path):
+    columns = "".join(f"  - {{name: {name}, type: string, labels: [x, y]}}\n" for name in "ab")
+    (tmp_path / "d.yaml").write_text(f"unit: person\nrows_per_unit: 2\nattributes:\n{columns}")
+    for name, head, row in (("real", "a,b", "x,x"), ("units", "person,a,b", "p,x,x"), ("made", "a,b", "y,x")):
+        (tmp_path / f"{name}.csv").write_text(f"{head}\n" + f"{row}\n" * 2)
+    for name, line in (("real", "units: the file has no column 'person'"), ("units", "units, off the private rows")):
+        output = call("quality", tmp_path / f"{name}.csv", tmp_path / "made.csv", "--domain", tmp_path / "d.yaml")
+        assert line in str(output)

@@ -168,7 +168,10 @@ def units_line(data: str, domain: Path) -> str:
     if (named := Data.parse(data)).is_streamed:
         domain_of_rows = public.project(public.names).placeholder()
         return kept_line(unit, sizes_of_units(named.stream(domain_of_rows), unit))
-    return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
+    frame = read_raw(data)
+    if unit.column not in frame.columns:
+        return f"units: the file has no column '{unit.column}'; all figures are of its rows"
+    return kept_line(unit, unit_sizes(frame[unit.column], unit))
 
 
 def _with_rows(rows: _R, data: str) -> _R:
