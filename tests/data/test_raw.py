@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, StructuralZeros
-from marginalia.data.coding import RawColumn
+from marginalia.data.cells import cells_of
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table, write_batches
@@ -342,9 +342,9 @@ LARGE = 2**53 + 1
 def test_what_a_cell_says_does_not_depend_on_another_row(rows, one, first):
     """Python's 1 == True == Decimal("1.0") and the rounding of a column's dtype must not carry over."""
     more = [one, *rows] if first else [*rows, one]
-    alone, together = (RawColumn.of(pd.Series(cells), lenient=True) for cells in (rows, more))
+    alone, together = (cells_of(pd.Series(cells), lenient=True) for cells in (rows, more))
     there = slice(1, None) if first else slice(len(rows))
-    texts = [[values.text(column.distinct[i]) for i in column.which] for column in (alone, together)]
+    texts = [[column.listed[i].text for i in column.which] for column in (alone, together)]
     assert texts[0] == texts[1][there]
 
 
@@ -358,8 +358,8 @@ def test_a_truth_value_of_numpy_is_no_number_either():
 def test_a_gap_in_a_parquet_column_rounds_no_other_row(tmp_path):
     for cells in ([LARGE, 3], [LARGE, 3, None]):
         pq.write_table(pa.table({"a": cells}), tmp_path / "t.parquet")
-        column = RawColumn.of(read_raw(tmp_path / "t.parquet")["a"])
-        assert [values.text(v) for v in column.distinct.tolist()] == [str(LARGE), "3"]
+        column = cells_of(read_raw(tmp_path / "t.parquet")["a"])
+        assert [cell.text for cell in column.listed] == [str(LARGE), "3"]
 
 
 def test_dates_are_read_and_written_by_their_format(tmp_path):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from marginalia.data import csv_files, reading
+from marginalia.data import csv_files, reading, values
 from marginalia.data.csv_files import CSVFile, quotes_are_plain
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
@@ -227,4 +227,4 @@ def test_a_flipped_bit_in_a_parquet_file_is_one_line(tmp_path):
 
 def test_a_parquet_date_that_python_has_none_for_is_read(tmp_path):
     pq.write_table(pa.table({"born": pa.array([0, -800_000], pa.date32())}), tmp_path / "t.parquet")
-    assert read_raw(tmp_path / "t.parquet")["born"].astype(str).tolist() == ["1970-01-01", "-0221-09-04"]
+    assert read_raw(tmp_path / "t.parquet")["born"].map(values.text).tolist() == ["1970-01-01", "-0221-09-04"]

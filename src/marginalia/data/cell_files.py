@@ -8,68 +8,36 @@ error.
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.data.cells import Cell
+from marginalia.data.cells import Cell, Cells, Kind, cells_of
 from marginalia.data.checksums import write_parquet
-from marginalia.data.coding import RawColumn
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-_EXACT = 2**53  # whole numbers up to it are the same cell as doubles
-_FORMAT = {b"marginalia.cells": b"1"}
-
-# Letter of each kind of cell, how its value is written, and how it is read.
-_KINDS: dict[type, tuple[str, Callable[[Any], str], Callable[[str], Cell]]] = {
-    bool: ("b", str, "True".__eq__),
-    int: ("i", str, int),
-    float: ("f", repr, float),
-    Decimal: ("n", str, Decimal),
-    str: ("s", str, str),
-    datetime.date: ("d", datetime.date.isoformat, datetime.date.fromisoformat),
-    datetime.datetime: ("t", datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-}
-_READ = {letter: read for letter, _, read in _KINDS.values()}
+_FORMAT = {b"marginalia.cells": b"2"}
+_LETTERS: dict[Kind, str] = {"text": "s", "number": "n", "boolean": "b", "time": "t", "instant": "i"}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 
-def text_of_cell(value: Cell) -> str:
-    """Return a cell that is not None as text, from which `cell_of_text` makes the same cell.
-
-    >>> text_of_cell(2**60), text_of_cell("7"), text_of_cell(7.0), text_of_cell(Decimal("1.50"))
-    ('i1152921504606846976', 's7', 'i7', 'n1.50')
-    """
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
-        value = int(value)  # arrays of small integers come as doubles
-    letter, write, _ = _KINDS[type(value)]
-    return letter + write(value)
-
-
-def cell_of_text(text: str) -> Cell:
-    """Return the cell that `text_of_cell` wrote.
-
-    >>> cell_of_text("d2020-01-01")
-    datetime.date(2020, 1, 1)
-    """
-    return _READ[text[0]](text[1:])
-
-
-def cell_texts(column: RawColumn) -> NDArray[Any]:
-    """Return the text of each row of a column, None where there is no value.
+def cell_texts(column: Cells) -> NDArray[Any]:
+    """Return the kind and text of each row's cell as one text, None where there is no value.
 
     >>> import pandas as pd
-    >>> cell_texts(RawColumn.of(pd.Series([True, None]))).tolist()
-    ['bTrue', None]
+    >>> cell_texts(cells_of(pd.Series([True, None, 7.0], dtype=object))).tolist()
+    ['bTrue', None, 'n7']
     """
-    return np.array([*map(text_of_cell, column.distinct.tolist()), None], dtype=object)[column.which]
+    return np.array([*_texts(column), None], dtype=object)[column.which]
+
+
+def _texts(column: Cells) -> list[str]:
+    return [_LETTERS[cell.kind] + cell.text for cell in column.listed]
 
 
 def write_cells(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -80,14 +48,14 @@ def write_cells(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     >>> with TemporaryDirectory() as folder:
     ...     write_cells(pd.DataFrame({"a": ["7", 7]}, dtype=object), f"{folder}/t.parquet")
     ...     read_cells(f"{folder}/t.parquet")["a"].tolist()
-    ['7', 7]
+    [Cell(kind='text', text='7'), Cell(kind='number', text='7')]
     """
     import pyarrow as pa
 
     columns = {}
     for name in frame.columns:
-        column = RawColumn.of(frame[name], str(name), lenient=True)
-        texts = pa.array(list(map(text_of_cell, column.distinct.tolist())), pa.string())
+        column = cells_of(frame[name], str(name), lenient=True)
+        texts = pa.array(_texts(column), pa.string())
         which = pa.array(column.which, pa.int64(), mask=column.which < 0).cast(pa.int32())
         columns[str(name)] = pa.DictionaryArray.from_arrays(which, texts)
     kind = pa.dictionary(pa.int32(), pa.string())
@@ -96,7 +64,7 @@ def write_cells(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def read_cells(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return what `write_cells` wrote, each column as objects.
+    """Return what `write_cells` wrote, each column as objects: a `Cell`, or None where there is no value.
 
     >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
@@ -104,7 +72,7 @@ def read_cells(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> with TemporaryDirectory() as folder:
     ...     write_cells(rows, f"{folder}/t.parquet")
     ...     read_cells(f"{folder}/t.parquet")["a"].tolist()
-    [1152921504606846977, None, 'x']
+    [Cell(kind='number', text='1152921504606846977'), None, Cell(kind='text', text='x')]
     """
     import pandas as pd
     from pyarrow import ArrowException, parquet
@@ -113,12 +81,11 @@ def read_cells(path: str | os.PathLike[str]) -> pd.DataFrame:
         table = parquet.read_table(path)
         if not _FORMAT.items() <= (table.schema.metadata or {}).items():
             raise InputError(f"{path} was prepared by another version of marginalia; prepare the data set again")
-        texts = {name: RawColumn.of_arrow(table.column(name), name) for name in table.column_names}
+        texts = {name: cells_of(table.column(name), name) for name in table.column_names}
     except (ArrowException, OSError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     columns = {}
     for name, column in texts.items():
-        cells = np.empty(len(column.distinct) + 1, dtype=object)  # the last: no value
-        cells[:-1] = [cell_of_text(text) for text in column.distinct.tolist()]
-        columns[name] = cells[column.which]
+        stored = [Cell(_KINDS[cell.text[0]], cell.text[1:]) for cell in column.listed]
+        columns[name] = Cells(column.which, stored).rows()
     return pd.DataFrame(columns, dtype=object)

@@ -11,7 +11,8 @@ import numpy as np
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, PrivateBins
-from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
+from marginalia.data.cells import cells_of
+from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
@@ -140,12 +141,12 @@ def _of_counts(rows: Stream) -> list[str]:
 
 def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
     """Yield which values of a column that is to be learned count as missing because they cannot be read."""
-    column = RawColumn.of(raw, attribute.name, lenient=True)
+    column = cells_of(raw, attribute.name, lenient=True)
     if attribute.format is not None:  # it cannot write all times of the placeholder, and needs not
         attribute = replace(attribute, edges=(0.0, 9999.0))
     _, faults = codes_of(column, replace(attribute, lenient=False))
     for fault in faults:
         rows = fault.rows[codes[fault.rows] == attribute.missing_code]
         if rows.size:
-            value = values.shown(column.distinct[column.which[rows[0]]])
+            value = values.shown(column.listed[column.which[rows[0]]])
             yield replace(fault, mend="it counts as missing", value=value, rows=rows).count_line(codes.size)

@@ -5,7 +5,7 @@ A value without a code is a `Fault`. Going back, a value inside a bin is drawn, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data import cells, values
+from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, NUMBERS, Attribute, number_or_text
+from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,117 +55,7 @@ class Fault:
         return f"column '{self.column}': {many}: {self.value} in row {self.rows[0]} {self.what}; {self.mend}"
 
 
-@dataclass(frozen=True)
-class RawColumn:
-    """The cells of a raw column: each row's position among the distinct ones, -1 where there is none.
-
-    Two cells are one only where kind and exact value agree (`marginalia.data.cells.key`): what a cell is does not
-    depend on the others.
-
-    >>> import pandas as pd
-    >>> RawColumn.of(pd.Series(["b", None, "b"])).which
-    array([ 0, -1,  0])
-    """
-
-    which: NDArray[np.int64]
-    distinct: NDArray[Any]  # cells: float64, or objects
-
-    @classmethod
-    def of(cls, raw: pd.Series[Any], name: str = "values", *, lenient: bool = False) -> RawColumn:
-        """Return the column of a data frame, each value as a `marginalia.data.cells.cell`.
-
-        Cells that hold several values (lists) are refused, or `lenient` no values.
-        """
-        import pandas as pd
-
-        kind = raw.dtype
-        if isinstance(kind, pd.CategoricalDtype):
-            return cls.of(pd.Series(raw.cat.categories), name, lenient=lenient)._at(raw.cat.codes.to_numpy())
-        if isinstance(kind, pd.ArrowDtype):
-            return cls.of_arrow(raw.array.__arrow_array__(), name, lenient=lenient)
-        if isinstance(kind, pd.DatetimeTZDtype):
-            which, times = pd.factorize(raw)
-            utc = pd.DatetimeIndex(times).tz_convert("UTC").tz_localize(None).to_numpy()
-            return cls(*cells.merged(cells.times(utc, utc=True)))._at(which)
-        typed = getattr(kind, "numpy_dtype", kind)  # of pandas' nullable types
-        if isinstance(typed, np.dtype) and typed.kind in "biufMm" and typed != np.longdouble:
-            which, distinct = pd.factorize(raw)
-            return cls(*cells.merged(cells.of_numpy(np.asarray(distinct, dtype=typed))))._at(which)
-        if not isinstance(kind, pd.StringDtype):
-            raw = pd.Series(raw.to_numpy(dtype=object), dtype=object)
-            # Not `to_numpy`: that of pandas before 3.1 fails where a cell is a signalling NaN.
-            if not _equal_means_same(np.asarray(raw.array)):
-                return cls(*cells.merged(_cells(raw, name, lenient=lenient)))
-        which, distinct = pd.factorize(raw)
-        return cls(*cells.merged(_cells(distinct, name, lenient=lenient)))._at(which)
-
-    @classmethod
-    def of_arrow(cls, column: Any, name: str = "values", *, lenient: bool = False) -> RawColumn:
-        """Return an Arrow array by its distinct values, which Arrow finds several times as fast as pandas; see `of`.
-
-        >>> import pyarrow as pa
-        >>> RawColumn.of_arrow(pa.array([2, None, 2])).which
-        array([ 0, -1,  0])
-        """
-        import pyarrow as pa
-
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        if pa.types.is_dictionary(column.type):
-            at = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
-            return cls.of_arrow(column.dictionary, name, lenient=lenient)._at(at)
-        if pa.types.is_run_end_encoded(column.type):
-            return cls.of_arrow(pa.compute.run_end_decode(column), name, lenient=lenient)
-        try:
-            encoded = column.dictionary_encode()
-        except pa.ArrowNotImplementedError:  # of nested types, and some that are rare
-            try:
-                return cls(*cells.merged(_cells(column.to_pylist(), name, lenient=lenient)))
-            except (ValueError, OverflowError, pa.ArrowNotImplementedError):
-                what = f"column '{name}' holds values of type {column.type}; give each cell one value"
-                raise InputError(what) from None
-        at = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        return cls(*cells.merged(cells.of_arrow(encoded.dictionary)))._at(at)
-
-    def _at(self, positions: NDArray[np.integer]) -> RawColumn:
-        """Return the column whose rows are those at some positions, -1 or beyond for none."""
-        return RawColumn(np.append(self.which, -1)[positions], self.distinct)
-
-    def cells(self) -> NDArray[Any]:
-        """Return the value of each row as an object, None where there is none."""
-        return np.array([*self.distinct.tolist(), None], dtype=object)[self.which]
-
-
-def _equal_means_same(objects: NDArray[Any]) -> bool:
-    """Whether objects that are equal are the same cell: True, 1 and Decimal("1.0") are equal, of one kind they differ.
-
-    Nor are times: of one instant in two zones, or of the two hours that a clock shows when summer ends.
-    """
-    import pandas as pd
-
-    if pd.api.types.infer_dtype(objects, skipna=True) in ("string", "boolean", "integer", "empty"):
-        return True
-    kinds = {kind.__name__ for kind in set(map(type, objects))} - {"NoneType", "NAType"}
-    return kinds in ({"float"}, {"date"}, {"str", "float"})
-
-
-def _cells(objects: Iterable[Any], name: str, *, lenient: bool) -> list[Any]:
-    """Return objects as cells; one of several values is refused, or none."""
-    found: list[Any] = []
-    for value in objects:
-        if type(value) is str:
-            found.append(value.strip() or None)
-            continue
-        try:
-            found.append(cells.cell(value))
-        except cells.SeveralError as error:
-            if not lenient:
-                raise InputError(f"column '{name}' holds values of type {error}; give each cell one value") from None
-            found.append(None)
-    return found
-
-
-def codes_of(raw: pd.Series[Any] | RawColumn, attribute: Attribute) -> tuple[Codes, list[Fault]]:
+def codes_of(raw: pd.Series[Any] | Cells, attribute: Attribute) -> tuple[Codes, list[Fault]]:
     """Return the codes of a raw column, -1 where a value has none, and why.
 
     >>> import pandas as pd
@@ -172,8 +63,8 @@ def codes_of(raw: pd.Series[Any] | RawColumn, attribute: Attribute) -> tuple[Cod
     >>> codes_of(pd.Series(["medicine", "?", None]), ward)
     (array([1, 2, 2]), [])
     """
-    column = raw if isinstance(raw, RawColumn) else RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
-    of_distinct, reasons = coder(attribute).codes(column.distinct)
+    column = raw if isinstance(raw, Cells) else cells_of(raw, attribute.name, lenient=attribute.lenient)
+    of_distinct, reasons = coder(attribute).codes(column)
     missing = attribute.missing_code
     if attribute.lenient:
         of_distinct[of_distinct < 0] = attribute.size - 1
@@ -187,7 +78,7 @@ def codes_of(raw: pd.Series[Any] | RawColumn, attribute: Attribute) -> tuple[Cod
     for reason in dict.fromkeys(why):
         rows = bad[np.array([other == reason for other in why])]
         first = int(column.which[rows[0]])
-        value = "an empty cell" if first < 0 else values.shown(column.distinct[first])
+        value = "an empty cell" if first < 0 else values.shown(column.listed[first])
         faults.append(Fault(attribute.name, *reason, value, rows))
     return codes, faults
 
@@ -202,10 +93,10 @@ def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]
     >>> numbers_of(pd.Series(["3", " ", "?", "x", "-inf"]), age)
     array([  3.,  nan,  nan,  nan, -inf])
     """
-    column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
+    column = cells_of(raw, attribute.name, lenient=attribute.lenient)
     of = coder(attribute)
-    numbers, _ = of.numbers(column.distinct)
-    numbers = np.where(of.apart_codes(column.distinct, numbers) >= 0, np.nan, numbers)
+    numbers, _ = of.numbers(column)
+    numbers = np.where(of.apart_codes(column, numbers) >= 0, np.nan, numbers)
     return np.append(numbers, np.nan)[column.which]
 
 
@@ -216,11 +107,9 @@ def category_counts(raw: pd.Series[Any], marks: Collection[str] = ()) -> dict[st
     >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), ["?"])
     {'a': 1, '1': 2}
     """
-    column = RawColumn.of(raw, lenient=True)
-    each = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
+    column = cells_of(raw, lenient=True)
     counts: dict[str, int] = {}
-    for value, count in zip(np.asarray(column.distinct, dtype=object).tolist(), each.tolist(), strict=True):
-        label = values.text(value)
+    for (_, label), count in zip(column.listed, column.counts.tolist(), strict=True):
         if count and label not in marks:
             counts[label] = counts.get(label, 0) + count
     return counts
@@ -282,7 +171,8 @@ class Coder:
 
     Examples
     --------
-    >>> codes, reasons = Coder(Attribute("age", 2, edges=(0, 18, 65), type="integer")).codes(np.array([20.0, 70.0]))
+    >>> age = Attribute("age", 2, edges=(0, 18, 65), type="integer")
+    >>> codes, reasons = Coder(age).codes(Cells(np.arange(2), np.array([20.0, 70.0])))
     >>> codes, reasons[1][0]
     (array([ 1, -1]), 'is outside the bins from 0 to 65 (left-closed)')
     """
@@ -317,68 +207,68 @@ class Coder:
         codes |= dict.fromkeys(of.missing or (), of.size - 1)
         return {key: code for text, code in codes.items() for key in (text, number_or_text(of, text))}
 
-    def codes(self, distinct: NDArray[Any]) -> tuple[Codes, dict[int, Reason]]:
+    def codes(self, cells: Cells) -> tuple[Codes, dict[int, Reason]]:
         """Return the code of each distinct cell, -1 where it has none, and why (by its position)."""
         attribute = self.attribute
         if attribute.type in NUMBERS:
-            numbers, reasons = self.numbers(distinct)
+            numbers, reasons = self.numbers(cells)
             codes = self._number_codes(numbers)
             beyond = [i for i in np.flatnonzero(codes < 0).tolist() if i not in reasons]
             if beyond:
                 reasons |= dict.fromkeys(beyond, self._outside())
         else:
             read = {"string": self._label_code, "boolean": self._boolean_code}.get(str(attribute.type), self._own_code)
-            numbers = np.full(len(distinct), np.nan)
-            codes, reasons = np.full(len(distinct), -1, dtype=np.int64), {}
-            for i, value in enumerate(distinct.tolist()):
-                found = read(value)
+            numbers = np.full(len(cells.distinct), np.nan)
+            codes, reasons = np.full(len(cells.distinct), -1, dtype=np.int64), {}
+            for i, cell in enumerate(cells.listed):
+                found = read(cell)
                 if isinstance(found, int):
                     codes[i] = found
                 else:
                     reasons[i] = found
-        apart = self.apart_codes(distinct, numbers)
+        apart = self.apart_codes(cells, numbers)
         return np.where(apart >= 0, apart, codes), reasons
 
-    def apart_codes(self, distinct: NDArray[Any], numbers: NDArray[np.float64]) -> Codes:
+    def apart_codes(self, cells: Cells, numbers: NDArray[np.float64]) -> Codes:
         """Return the code of each distinct cell that is a special text or a mark of a missing value, else -1.
 
         It is one by the number or time that it is, or by its text; either way by itself alone.
         """
-        codes = np.full(len(distinct), -1, dtype=np.int64)
+        codes = np.full(len(cells.distinct), -1, dtype=np.int64)
         texts = {}
         for key, code in self._apart.items():
             if isinstance(key, str):
                 texts[key] = code
             else:
                 codes[numbers == key] = code
-        if distinct.dtype == np.float64:  # by the number that has this text: to write all numbers takes long
+        if isinstance(cells.distinct, np.ndarray):  # by the number that has this text: to write all takes long
             for text, code in texts.items():
                 if (number := _number_of_text(text)) is not None:
-                    codes[distinct == number] = code
+                    codes[cells.distinct == number] = code
         elif texts:
-            for i, value in enumerate(distinct.tolist()):
-                for written in (value,) if type(value) is str else values.spellings(value):
+            for i, cell in enumerate(cells.distinct):
+                for written in values.spellings(cell):
                     if written in texts:
                         codes[i] = texts[written]
                         break
         return codes
 
-    def numbers(self, distinct: NDArray[Any]) -> tuple[NDArray[np.float64], dict[int, Reason]]:
-        """Return each cell as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
+    def numbers(self, cells: Cells) -> tuple[NDArray[np.float64], dict[int, Reason]]:
+        """Return each distinct cell as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
         attribute = self.attribute
         reasons: dict[int, Reason] = {}
-        if distinct.dtype == np.float64 and attribute.counted_in is None:
-            numbers = distinct
+        if isinstance(cells.distinct, np.ndarray) and attribute.counted_in is None:
+            numbers = cells.distinct
             unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
             reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
         else:
             read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
             if attribute.counted_in is not None:
                 read = partial(values.moment, unit=attribute.counted_in, format=attribute.format, zone=attribute.zone)
-            numbers = np.full(len(distinct), np.nan)
-            for i, value in enumerate(distinct.tolist()):
+            numbers = np.full(len(cells.distinct), np.nan)
+            for i, cell in enumerate(cells.listed):
                 try:
-                    numbers[i] = read(value)
+                    numbers[i] = read(cell)
                 except ValueError as error:
                     reasons[i] = str(error), CORRECT
         if attribute.type == "integer" and not attribute.lenient:
@@ -389,9 +279,9 @@ class Coder:
         numbers[unreadable] = np.nan
         return numbers, reasons
 
-    def _own_code(self, value: Any) -> int | Reason:
+    def _own_code(self, cell: Cell) -> int | Reason:
         try:
-            code = values.number(value)
+            code = values.number(cell)
         except ValueError:
             return "is not an integer code", "say by `type` what the column holds, or replace its values by codes"
         if not code.is_integer():
@@ -399,30 +289,32 @@ class Coder:
         size = self.attribute.size
         return int(code) if 0 <= code < size else (f"is outside the codes 0..{size - 1}", CORRECT)
 
-    def _label_code(self, value: Any) -> int | Reason:
+    def _label_code(self, cell: Cell) -> int | Reason:
         """Find a cell among labels by its text; one that is no text also by other ways to write it."""
-        for written in values.spellings(value):
+        for written in values.spellings(cell):
             if written in self._positions:
                 return self._positions[written]
         code = self.attribute.other_code
-        if isinstance(value, bool):
-            code = next((self._words[word] for word in values.WORDS[value] if word in self._words), code)
-        elif isinstance(value, int | float | Decimal) and (number := values.exact(value)) is not None:
+        if cell.kind == "boolean":
+            words = values.WORDS[cell.text == "True"]
+            code = next((self._words[word] for word in words if word in self._words), code)
+        elif cell.kind == "number" and (number := values.exact(cell)) is not None:
             code = self._label_numbers.get(number, code)
         return self._no_label("; `other: true` gives unknown values a code") if code is None else code
 
-    def _boolean_code(self, value: Any) -> int | Reason:
+    def _boolean_code(self, cell: Cell) -> int | Reason:
         labels = self.attribute.labels or BOOLEANS
-        for written in () if isinstance(value, bool) else values.spellings(value):
+        if cell.kind == "boolean":
+            return int(cell.text == "True")
+        truth = None
+        for written in values.spellings(cell):
             if written in labels:
                 return labels.index(written)
             for code, label in enumerate(labels):
                 if written.casefold() == label.casefold():
                     return code
-            value = next((truth for truth in (False, True) if written.casefold() in values.WORDS[truth]), value)
-        if isinstance(value, bool):
-            return int(value)
-        return f"is neither {labels[0]} nor {labels[1]}", CORRECT
+            truth = next((truth for truth in (False, True) if written.casefold() in values.WORDS[truth]), truth)
+        return (f"is neither {labels[0]} nor {labels[1]}", CORRECT) if truth is None else int(truth)
 
     def _number_codes(self, numbers: NDArray[np.float64]) -> Codes:
         attribute = self.attribute

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, WIDE
-from marginalia.data.coding import ROWS, RawColumn
+from marginalia.data.cells import Cells, cells_of
+from marginalia.data.coding import ROWS
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def draft(frame: pd.DataFrame, *, missing: Sequence[str] = ()) -> Draft:
     {'type': 'string', 'labels': 'private', 'missing': ['?'], 'inferred': ['type', 'missing']}
     """
     names = map(str, frame.columns)
-    columns = [_column(n, RawColumn.of(frame.iloc[:, j], n), tuple(missing)) for j, n in enumerate(names)]
+    columns = [_column(n, cells_of(frame.iloc[:, j], n), tuple(missing)) for j, n in enumerate(names)]
     return Draft(tuple(columns), tuple(missing))
 
 
@@ -151,7 +152,7 @@ class _Cells:
     """The cells of a column by position: those that are no mark of missing values, their texts and counts."""
 
     name: str
-    column: RawColumn
+    column: Cells
     texts: list[str]
     counts: NDArray[np.integer]
     known: list[int]
@@ -163,14 +164,14 @@ class _Cells:
     def first(self, positions: Collection[int]) -> tuple[int, str]:
         """Return the first row with one of these cells, and its cell as a message shows it."""
         row = int(np.argmax(np.isin(self.column.which, list(positions))))
-        return row, values.shown(self.column.distinct[self.column.which[row]])
+        return row, values.shown(self.column.listed[self.column.which[row]])
 
     def read(self, how: Callable[[Any], float]) -> tuple[dict[int, float], dict[int, str]]:
         """Return the cells that `how` can read, and why it cannot read the others."""
         numbers, reasons = {}, {}
         for i in self.known:
             try:
-                numbers[i] = float(how(self.column.distinct[i]))
+                numbers[i] = float(how(self.column.listed[i]))
             except ValueError as error:
                 reasons[i] = str(error)
         return numbers, reasons
@@ -179,9 +180,9 @@ class _Cells:
         return bool(self.counts[list(positions)].sum() >= MOST * self.rows)
 
 
-def _column(name: str, column: RawColumn, public: tuple[str, ...]) -> Drafted:
-    counts = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
-    texts = [values.text(v) for v in column.distinct.tolist()]
+def _column(name: str, column: Cells, public: tuple[str, ...]) -> Drafted:
+    counts = column.counts
+    texts = [cell.text for cell in column.listed]
     here = [i for i, t in enumerate(texts) if counts[i] and t not in public]
     marks = [t for t in NUMBER_MARKS if t in {texts[i] for i in here}]
     cells = _Cells(name, column, texts, counts, [i for i in here if texts[i] not in marks])
@@ -292,7 +293,7 @@ def _of_dates(cells: _Cells) -> Drafted | None:
     form = None if None in best else best[0]
     if likely and (form is None or (len(best) == 1 and (most == cells.rows or best == likely))):
         read = [i for i in cells.known if form in fits[i]]
-        keys = _time_keys([cells.column.distinct[i] for i in read], form)
+        keys = _time_keys([cells.column.listed[i] for i in read], form)
         return _with_unread(cells, keys | {"edges": PRIVATE_EDGES}, read)
     if most == cells.rows:
         choice = " or ".join(f'"{one}"' for one in best)

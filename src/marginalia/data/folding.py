@@ -6,19 +6,20 @@ These are facts of the private rows, counted without noise: for the owner of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import RawColumn, codes_of
+from marginalia.data.cells import Cell, Cells, cells_of
+from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Fold = tuple[Callable[[Any], bool], str]  # whether something of a cell is dropped, and what
+Fold = tuple[Callable[[Cell], bool], str]  # whether something of a cell is dropped, and what
 
 
 class Folds:
@@ -33,7 +34,7 @@ class Folds:
     >>> import pandas as pd
     >>> seen = Attribute("seen", 1, "numeric", edges=(0, 31), type="date")
     >>> folds = Folds(Domain([seen]))
-    >>> folds.add(seen, RawColumn.of(pd.Series(["1970-01-03 10:15", "1970-01-04 10:15Z", "1970-01-05"])))
+    >>> folds.add(seen, cells_of(pd.Series(["1970-01-03 10:15", "1970-01-04 10:15Z", "1970-01-05"])))
     >>> print(*folds.lines(), sep="\n")
     folded, for your eyes only: column 'seen': 1 of 3 rows (33.3 %) have an offset: shown on the clocks of UTC (`zone...
     folded, for your eyes only: column 'seen': 2 of 3 rows (66.7 %) have a time of day: `type: date` drops it, ...
@@ -49,14 +50,14 @@ class Folds:
         """The columns in which something may be folded."""
         return tuple(self._of)
 
-    def add(self, attribute: Attribute, column: RawColumn) -> None:
+    def add(self, attribute: Attribute, column: Cells) -> None:
         """Count the rows of one column, of all or of a part of them."""
         if attribute.name not in self._of:
             return
-        each = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
-        codes, _ = codes_of(RawColumn(np.arange(len(column.distinct)), column.distinct), attribute)
+        each = column.counts
+        codes, _ = codes_of(Cells(np.arange(len(column.distinct)), column.distinct), attribute)
         known = (codes >= 0) & (codes < attribute.n_values + (attribute.other is not None)) & (each > 0)
-        cells = np.asarray(column.distinct, dtype=object)[known].tolist()
+        cells = [cell for cell, is_known in zip(column.listed, known.tolist(), strict=True) if is_known]
         for i, (is_folded, _) in enumerate(self._of[attribute.name]):
             folded = np.fromiter(map(is_folded, cells), dtype=bool, count=len(cells))
             self._rows[attribute.name][i] += each[known][folded].sum()
@@ -99,7 +100,7 @@ def folds_of(frame: pd.DataFrame, domain: Domain) -> list[str]:
     """
     folds = Folds(domain)
     for name in folds.names:
-        folds.add(domain[name], RawColumn.of(frame[name], name, lenient=True))
+        folds.add(domain[name], cells_of(frame[name], name, lenient=True))
     return list(folds.lines())
 
 
@@ -123,6 +124,6 @@ def _folds(attribute: Attribute) -> Iterator[Fold]:
         texts = {*(attribute.labels or ()), attribute.other}
         n = attribute.n_values
         yield (
-            lambda cell: values.text(cell) not in texts and str(cell).strip() not in texts,
+            lambda cell: cell.text not in texts,
             f"are none of the {n} labels: all become '{attribute.other}'",
         )

@@ -11,16 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from marginalia.data.coding import RawColumn
+from marginalia.data.cells import cells_of
 from marginalia.data.csv_files import CSVFile
 from marginalia.data.parquet_files import ParquetFile, reading_parquet
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 def check_header(names: list[str], where: str) -> None:
@@ -120,12 +117,13 @@ def check_is_no_url(path: str | os.PathLike[str]) -> None:
 
 
 def arrow_frame(table: Any) -> pd.DataFrame:
-    """Return an Arrow table as a data frame with the same cells; days and times of day are objects.
+    """Return an Arrow table as a data frame with the same cells; days and times of day are objects of `Cell`.
 
     >>> import pyarrow as pa
     >>> far = pa.chunked_array([pa.array([0, 3_700_000], pa.int32()).cast(pa.date32())])
-    >>> arrow_frame(pa.table({"a": [2**60, None], "b": far})).to_dict("list")
-    {'a': [1152921504606846976, None], 'b': [datetime.date(1970, 1, 1), '12100-04-04']}
+    >>> frame = arrow_frame(pa.table({"a": [2**60, None], "b": far}))
+    >>> frame["a"].tolist(), frame["b"].tolist()[1]
+    ([1152921504606846976, None], Cell(kind='text', text='12100-04-04'))
     """
     import pandas as pd
     import pyarrow as pa
@@ -139,9 +137,7 @@ def arrow_frame(table: Any) -> pd.DataFrame:
     frame: pd.DataFrame = table.to_pandas(types_mapper=own, integer_object_nulls=True)
     for name, kind in frame.dtypes.items():
         if isinstance(kind, pd.ArrowDtype) and own(kind.pyarrow_dtype) is not None:
-            column = RawColumn.of(frame[name])
-            distinct: NDArray[Any] = np.array([*column.distinct, None], dtype=object)
-            frame[name] = distinct[column.which]
+            frame[name] = cells_of(frame[name]).rows()
     return frame
 
 

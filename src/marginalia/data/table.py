@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.cell_files import cell_texts
+from marginalia.data.cells import cells_of
 from marginalia.data.coding import (
     CORRECT,
     ROWS,
     Fault,
-    RawColumn,
     as_text,
     check_not_ambiguous,
     codes_of,
@@ -647,7 +647,7 @@ class RawTable(PrivateRows):
         import pandas as pd
 
         def cells(name: Any) -> NDArray[Any]:  # a common type of two columns would change the cells of one of them
-            parts = (RawColumn.of(part.frame[name], str(name), lenient=True).cells() for part in (self, other))
+            parts = (cells_of(part.frame[name], str(name), lenient=True).rows() for part in (self, other))
             return np.concatenate(list(parts))
 
         both = pd.DataFrame({name: cells(name) for name in self.frame.columns}, dtype=object)
@@ -680,7 +680,7 @@ class RawTable(PrivateRows):
         public = json.dumps([self.domain.to_dict(), self.share], sort_keys=True)
         digest = hashlib.sha256(public.encode())
         for name in self.frame.columns:
-            texts = cell_texts(RawColumn.of(self.frame[name], str(name), lenient=True))
+            texts = cell_texts(cells_of(self.frame[name], str(name), lenient=True))
             digest.update("\0".join(["", str(name), *(text or "" for text in texts.tolist())]).encode())
         return digest.hexdigest()
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.coding import Fault, RawColumn
+from marginalia.data.cells import Cell, Cells, cells_of
+from marginalia.data.coding import Fault
 from marginalia.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class BoughtUnit(Unit):
             raise InputError(f"rows_per_unit: private is a share of the units between 0 and 1, not {self.share:g}")
 
 
-def keys_of(raw: pd.Series[Any] | RawColumn, unit: Unit) -> tuple[NDArray[Any], Numbers]:
+def keys_of(raw: pd.Series[Any] | Cells, unit: Unit) -> tuple[NDArray[Any], Numbers]:
     """Return the different keys of a column in the order they are met, "" where there is no value, and which is whose.
 
     A key follows from its own cell and from the declared type: the same value has the same key from every source,
@@ -128,12 +129,15 @@ def keys_of(raw: pd.Series[Any] | RawColumn, unit: Unit) -> tuple[NDArray[Any], 
     >>> keys_of(pd.Series([7.0, None, "7", "007"]), Unit("id", type="string"))[0]
     array(['7', '', '007'], dtype=object)
     """
-    column = raw if isinstance(raw, RawColumn) else RawColumn.of(raw, unit.column, lenient=True)
+    column = raw if isinstance(raw, Cells) else cells_of(raw, unit.column, lenient=True)
     read, mend = _READ[unit.type], _MEND_TEXT if unit.type == "string" else _MEND
-    texts = []
-    for i, cell in enumerate(column.distinct.tolist()):
+    texts, wide = [], _wide_doubles(raw, column) if unit.type == "integer" else set()
+    for i, cell in enumerate(column.listed):
         try:
-            texts.append(read(cell))
+            text = read(cell)
+            if i in wide:
+                raise ValueError("is a double beyond 2^53, where neighbouring whole numbers are one")
+            texts.append(text)
         except ValueError as error:
             rows = np.flatnonzero(column.which == i)
             if rows.size:  # a category may be in no row
@@ -143,22 +147,32 @@ def keys_of(raw: pd.Series[Any] | RawColumn, unit: Unit) -> tuple[NDArray[Any], 
     return _numbered(texts, column)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool) or not (isinstance(value, str | int) or (type(value) is float and value.is_integer())):
+def _wide_doubles(raw: pd.Series[Any] | Cells, column: Cells) -> set[int]:
+    """Return the positions of distinct cells that doubles beyond 2^53 stand for."""
+    if isinstance(column.distinct, np.ndarray):
+        return set(np.flatnonzero(np.abs(column.distinct) > values.WIDE).tolist())
+    objects = () if isinstance(raw, Cells) or raw.dtype != object else raw.tolist()
+    return {
+        int(column.which[row])
+        for row, value in enumerate(objects)
+        if isinstance(value, float | np.floating) and abs(float(value)) > values.WIDE
+    }
+
+
+def _text(value: Cell) -> str:
+    if value.kind != "text" and not (value.kind == "number" and values.WHOLE.fullmatch(value.text)):
         raise ValueError("is no text")  # each writer has its own for it
-    return values.text(value)
+    return value.text
 
 
-def _whole(value: Any) -> str:
+def _whole(value: Cell) -> str:
     written = values.exact_text(value)
     if not values.WHOLE.fullmatch(written):
         raise ValueError("is not a whole number")
-    if isinstance(value, float) and abs(value) > values.WIDE:
-        raise ValueError("is a double beyond 2^53, where neighbouring whole numbers are one")
     return written
 
 
-def _day(value: Any) -> str:
+def _day(value: Cell) -> str:
     written = values.time_text(value)
     if " " in written:
         raise ValueError("has a time of day")
@@ -258,7 +272,7 @@ def _all_keys(raw: pd.Series[Any], unit: Unit) -> tuple[NDArray[Any], Numbers]:
     return keys, number
 
 
-def _numbered(texts: Sequence[str], column: RawColumn) -> tuple[NDArray[Any], Numbers]:
+def _numbered(texts: Sequence[str], column: Cells) -> tuple[NDArray[Any], Numbers]:
     """Return the different texts in the order of their first rows, and which is whose; "" where there is no cell."""
     import pandas as pd
 
@@ -297,13 +311,13 @@ def content_hashes(raw: pd.Series[Any], attribute: Attribute) -> Hashes:
         read = values.exact_text
     elif attribute.counted_in is not None:
         read = partial(values.time_text, format=attribute.format, zone=attribute.zone)
-    column = RawColumn.of(raw, attribute.name, lenient=True)
+    column = cells_of(raw, attribute.name, lenient=True)
     texts, number = _numbered(list(_read_or_text(read, column)), column)
     return hashes_of(texts)[number]
 
 
-def _read_or_text(read: Callable[[Any], str], column: RawColumn) -> Iterator[str]:
-    for cell in column.distinct.tolist():
+def _read_or_text(read: Callable[[Any], str], column: Cells) -> Iterator[str]:
+    for cell in column.listed:
         try:
             yield read(cell)
         except ValueError:

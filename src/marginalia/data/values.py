@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data.cells import SeveralError, cell
+from marginalia.data.cells import Cell, SeveralError, number_text, of_object
 
 Unit = Literal["day", "hour", "minute", "second"]
 SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
@@ -39,7 +39,6 @@ _FORMATS = {
 _CLOCK = re.compile(r" \d{1,2}:\d{2}(:\d{2})?(?:( ?)[AaPp][Mm])?$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # a whole number as `exact_text` writes it
-_LONG = 400  # digits of a decimal that is shown with its exponent
 _MORE_DIGITS = re.compile(r"(:\d{2}[.,]\d{6})\d+")  # of a second than a microsecond needs
 # A day that Python cannot hold, as `marginalia.data.cells` writes it.
 _BEYOND = re.compile(r"(-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}$|[+-]?infinity$")
@@ -53,44 +52,41 @@ WORDS = {False: ("false", "no", "0", "f", "n", "off"), True: ("true", "yes", "1"
 
 
 def text(value: Any) -> str:
-    """Return a raw value as text, the same from whatever source.
-
-    Whole numbers have no decimal point, decimals the zeros that they came with. Times are ISO 8601 with a space,
-    instants in UTC.
+    """Return a raw value as text, the same from whatever source; see `marginalia.data.cells.Cell`.
 
     >>> text(1.0), text(" a "), text(Decimal("1.50")), text(np.datetime64("2020-01-01T10:30"))
     ('1', 'a', '1.50', '2020-01-01 10:30:00')
     """
-    if type(value) is not str:
-        try:
-            found = cell(value)
-        except SeveralError:
-            found = None
-        value = str(value) if found is None else found
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, Decimal) and abs(value.adjusted()) < _LONG:
-        return f"{value:f}"
-    return str(value).strip()
+    return _cell(value).text
 
 
-def spellings(value: Any) -> tuple[str, ...]:
+def _cell(value: Any) -> Cell:
+    """Return a cell as it is, and any other value as one; without a value, by its text in Python."""
+    if isinstance(value, Cell):
+        return value
+    try:
+        found = None if isinstance(value, str) else of_object(value)
+    except SeveralError:
+        found = None
+    return found or Cell("text", str(value).strip())
+
+
+def spellings(cell: Cell) -> tuple[str, ...]:
     """Return the texts that may stand for a cell: its own, and if it is no text other usual ones.
 
     A time at midnight may be written as a day, a day as midnight, with a T, and an instant with a Z.
 
-    >>> spellings(datetime.date(2020, 1, 1)), spellings("2020-01-01")
+    >>> spellings(Cell("time", "2020-01-01")), spellings(Cell("text", "2020-01-01"))
     (('2020-01-01', '2020-01-01 00:00:00', '2020-01-01T00:00:00'), ('2020-01-01',))
     """
-    own = text(value)
-    if isinstance(value, Decimal):
-        return own, text(float(value))
-    if not isinstance(value, datetime.date):
+    own = cell.text
+    if cell.kind == "number" and ("." in own or "E" in own):
+        return own, number_text(float(own))
+    if cell.kind not in ("time", "instant"):
         return (own,)
-    time = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
-    written = [own, time.date().isoformat()] if time.time() == datetime.time() and time.tzinfo is None else [own]
-    written += [time.isoformat(" "), time.isoformat()]
-    if time.tzinfo is not None:
+    time = own if " " in own else f"{own} 00:00:00"
+    written = [own, time.removesuffix(" 00:00:00"), time, time.replace(" ", "T")]
+    if cell.kind == "instant":
         written += [other.replace("+00:00", "Z") for other in written]
     return tuple(dict.fromkeys(written))
 
@@ -133,18 +129,16 @@ def number(value: Any, *, infinite: bool = False) -> float:
     Traceback (most recent call last):
     ValueError: has a comma: numbers are read with a decimal point and without separators of thousands
     """
+    kind, written = _cell(value)
     try:
-        result = float(value)
-    except OverflowError:
-        result = math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):
+        result = math.nan if kind == "boolean" or "_" in written else float(written)
+    except ValueError:
         result = math.nan
-    readable = math.isfinite(result) or (infinite and math.isinf(result))
-    if isinstance(value, bool | np.bool_) or not readable or (isinstance(value, str) and "_" in value):
-        if isinstance(value, str) and _WITH_COMMA.match(value.strip()):
-            raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
-        raise ValueError("is not a number")
-    return result
+    if math.isfinite(result) or (infinite and math.isinf(result)):
+        return result
+    if kind == "text" and _WITH_COMMA.match(written):
+        raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
+    raise ValueError("is not a number")
 
 
 def rounded(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
@@ -261,8 +255,8 @@ def time_text(value: Any, format: str | None = None, *, zone: str | None = None)
     >>> time_text("1970-01-03"), time_text("1970-01-03T01:00+01:00"), time_text("1970-01-03 10:30:00.50")
     ('1970-01-03', '1970-01-03', '1970-01-03 10:30:00.500000')
     """
-    written = _MORE_DIGITS.sub(r"\1", value) if isinstance(value, str) else value
-    clock = _clock(written, "second", format, zone)
+    kind, written = _cell(value)
+    clock = _clock(Cell(kind, _MORE_DIGITS.sub(r"\1", written)), "second", format, zone)
     return clock.date().isoformat() if clock.time() == datetime.time() else str(clock)
 
 
@@ -285,8 +279,6 @@ def is_instant(value: Any) -> bool:
     >>> is_instant("2024-01-31 10:00Z"), is_instant("2024-01-31 10:00")
     (True, False)
     """
-    if type(value) is not str and isinstance(value := cell(value), datetime.date):
-        return getattr(value, "tzinfo", None) is not None
     found = _TIME.search(text(value))
     return found is not None and found[5] is not None
 
@@ -312,13 +304,13 @@ def _clock(
     value: Any, unit: Unit, format: str | None, zone: str | None, *, iso_first: bool = False
 ) -> datetime.datetime:
     """Return the date and time that a raw value says, on the clocks of the zone."""
-    value = value if type(value) is str else cell(value)
-    if isinstance(value, datetime.date):
-        return _on_the_clock(value, zone)
-    if format is None or (iso_first and _is_iso(_TIME.sub("", text(value)))):
-        return _on_the_clock(_date_time(text(value), unit), zone)
+    kind, written = _cell(value)
+    if kind in ("time", "instant"):
+        return _on_the_clock(datetime.datetime.fromisoformat(written), zone)
+    if format is None or (iso_first and _is_iso(_TIME.sub("", written))):
+        return _on_the_clock(_date_time(written, unit), zone)
     try:
-        return _on_the_clock(datetime.datetime.strptime(text(value), format), zone)
+        return _on_the_clock(datetime.datetime.strptime(written, format), zone)
     except ValueError:
         raise ValueError(f"is not a date of format {format}") from None
 
@@ -332,12 +324,10 @@ def _count(clock: datetime.datetime, unit: Unit) -> int:
     )
 
 
-def _on_the_clock(value: datetime.date, zone: str | None) -> datetime.datetime:
-    """Return what a clock shows at an instant in a zone; a date or clock time as it is."""
+def _on_the_clock(value: datetime.datetime, zone: str | None) -> datetime.datetime:
+    """Return what a clock shows at an instant in a zone; a clock time as it is."""
     rules = datetime.UTC if zone is None else zone_rules(zone)
     try:
-        if not isinstance(value, datetime.datetime):
-            return datetime.datetime(value.year, value.month, value.day)
         if value.utcoffset() is not None:
             value = value.astimezone(rules)
         return value.replace(tzinfo=None)
@@ -453,5 +443,5 @@ def shown(value: Any, length: int = 40) -> str:
     >>> shown("a" * 99)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
     """
-    written = text(value) or str(value)  # of NaN
+    written = text(value)
     return repr(written if len(written) <= length else written[:length] + "...")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from marginalia.data import values
 from marginalia.data.attribute import NUMBERS, Attribute, PrivateBins
-from marginalia.data.coding import RawColumn
+from marginalia.data.cells import Cell, cells_of
 from marginalia.data.domain import Domain
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
@@ -84,7 +85,7 @@ class Sample:
                 return found
 
             for batch in source.raw(among_next, list(dict(source.domain.rules.derived))):
-                parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
+                parts.append(pd.DataFrame({name: column.rows() for name, column in batch.items()}, dtype=object))
         return cls(pd.concat(parts, ignore_index=True), n_rows)
 
     def coded(self, domain: Domain, where: str) -> Table:
@@ -121,9 +122,9 @@ def attributes_of(domain: Domain) -> dict[str, Attribute]:
 
 def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
     """Return a raw column as what it is compared as; a cell without a value is the empty text."""
-    column = RawColumn.of(cells, attribute.name, lenient=True)
-    distinct = np.append(np.asarray(column.distinct, dtype=object), "")
-    texts = np.array([values.text(value) for value in distinct], dtype=object)
+    column = cells_of(cells, attribute.name, lenient=True)
+    distinct = [*column.listed, Cell("text", "")]
+    texts = np.array([cell.text for cell in distinct], dtype=object)
     kind, numbers = kind_of(attribute), np.full(len(distinct), np.nan)
     if kind == "number":
         numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(float)
@@ -132,14 +133,14 @@ def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
     return Values.of_distinct(np.where(column.which < 0, len(distinct) - 1, column.which), texts, numbers)
 
 
-def _seconds(distinct: NDArray[Any], format: str | None, zone: str | None) -> NDArray[np.float64]:
+def _seconds(distinct: Sequence[Cell | str], format: str | None, zone: str | None) -> NDArray[np.float64]:
     """Return seconds since 1970 of dates and times, instants on the clocks of `zone` (UTC); NaN where a cell is none.
 
-    >>> _seconds(np.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "?"], dtype=object), None, None)
+    >>> _seconds(["1970-01-02", "1970-01-01T01:00:00+01:00", "?"], None, None)
     array([86400.,     0.,    nan])
     """
     found = np.full(len(distinct), np.nan)
-    for i, cell in enumerate(distinct.tolist()):
+    for i, cell in enumerate(distinct):
         try:
             found[i] = values.moment(cell, "second", format, zone=zone)
         except ValueError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.coding import RawColumn
+from marginalia.data.cells import cells_of
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import Table
 from marginalia.data.units import (
@@ -105,7 +105,7 @@ def _keyed(source: Stream, unit: Unit, names: Sequence[str]) -> Iterator[tuple[N
         )
         try:
             column: Any = batch.column(unit.column)
-            texts, which = keys_of(RawColumn.of_arrow(column, unit.column, lenient=True), unit)
+            texts, which = keys_of(cells_of(column, unit.column, lenient=True), unit)
         except InputError as error:
             raise InputError(f"{where}, rows from {first}: {error}") from None
         number = np.array([known.setdefault(text, len(known)) for text in texts.tolist()], np.int64)

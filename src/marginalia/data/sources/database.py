@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import Codes, RawColumn, codes_of
+from marginalia.data.cells import cells_of
+from marginalia.data.coding import Codes, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.sources.sql import Location, in_one_line, quiet
 from marginalia.data.sources.stream import BATCH, Stream
@@ -121,7 +122,7 @@ class _Groups:
                 codes = {}
                 for name, column in zip(names, batch.columns, strict=False):
                     of = self.domain[name]
-                    codes[name], faults = codes_of(RawColumn.of_arrow(column, name, lenient=of.lenient), of)
+                    codes[name], faults = codes_of(cells_of(column, name, lenient=of.lenient), of)
                     for fault in faults:
                         raise InputError(f"{self.name}: column '{name}': {fault.value} {fault.what}; {fault.mend}")
                 yield codes, batch.column("n").to_numpy().astype(np.int64)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, codes_of
+from marginalia.data.cells import Cells, cells_of
+from marginalia.data.coding import ROWS, Fault, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
@@ -253,9 +254,7 @@ class Stream(CountSource):
                 folds.add(self._raw_domain[name], _raw(batch.column(name), self._raw_domain[name]))
         return list(folds.lines())
 
-    def raw(
-        self, chosen: Callable[[int], NDArray[np.int64]], also: Sequence[str] = ()
-    ) -> Iterator[dict[str, RawColumn]]:
+    def raw(self, chosen: Callable[[int], NDArray[np.int64]], also: Sequence[str] = ()) -> Iterator[dict[str, Cells]]:
         """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`.
 
         With the columns `also` that the domain does not read, where the rows have them.
@@ -266,7 +265,7 @@ class Stream(CountSource):
             if len(rows):
                 taken = batch.take(rows)
                 found = {a.name: _raw(taken.column(a.name), a) for a in self._raw_domain}
-                yield found | {n: RawColumn.of_arrow(taken.column(n), n, lenient=True) for n in also}
+                yield found | {n: cells_of(taken.column(n), n, lenient=True) for n in also}
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
         """Yield these marginals from one pass over the rows, each flat, last attribute fastest."""
@@ -357,8 +356,8 @@ def _codes(column: Any, attribute: Attribute, where: str, first: int) -> NDArray
     return codes
 
 
-def _raw(column: Any, attribute: Attribute) -> RawColumn:
-    return RawColumn.of_arrow(column, attribute.name, lenient=attribute.lenient)
+def _raw(column: Any, attribute: Attribute) -> Cells:
+    return cells_of(column, attribute.name, lenient=attribute.lenient)
 
 
 def _later(fault: Fault, first: int) -> Fault:
