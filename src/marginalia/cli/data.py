@@ -91,8 +91,8 @@ def init(
     """
     from marginalia.data.domain import Domain
     from marginalia.data.drafting import as_yaml, draft, questions
+    from marginalia.data.encode import known_labels, losses_of
     from marginalia.data.files import write_text
-    from marginalia.data.folding import folds_of, known_labels
     from marginalia.data.reading import read_raw
 
     target = out or file.with_suffix(".domain.yaml")
@@ -118,7 +118,7 @@ def init(
     if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
         notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
         asked.append(f"look at: the header ({notes['the header']})")
-    folds = folds_of(frame, known_labels(public))
+    folds = losses_of(frame, known_labels(public))
     content = {**domain, "out": str(target), "rows": len(frame), "ignored": ignored, "notes": notes, "folded": folds}
     lines = [
         f"{target}: {len(public)} attributes; each fit learns labels or bins of {len(public.open_columns)}",

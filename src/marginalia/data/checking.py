@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from marginalia.data import values
 from marginalia.data.attribute import Attribute, PrivateBins
-from marginalia.data.cells import cells_of
-from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
-from marginalia.data.folding import folds_of, known_labels
+from marginalia.data.encode import Batch, encode, known_labels, loss_lines, match_columns
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.bounded import sizes_of_units
 from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
-from marginalia.data.table import zero_faults
 from marginalia.data.units import Unit, kept_line, unit_sizes
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def check(
@@ -38,7 +26,7 @@ def check(
 
     Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
     To `notes` is added what will be bought, which of its cells cannot be read and so count as missing, what of a folder
-    is not read, what of the cells is folded (see `marginalia.data.folding`), and how many rows are left out of units.
+    is not read, what cells lose (see `marginalia.data.encode`), and how many rows are left out of units.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
@@ -50,7 +38,7 @@ def check(
     try:
         public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
         notes += [f"to be learned with part of epsilon: {_open_line(column)}" for column in public.open_columns]
-        domain, columns, may_fold = public.placeholder(), public.attributes, known_labels(public)
+        domain, columns, known = public.placeholder(), public.attributes, known_labels(public).names
         data = Data.parse(file)
         if data.skipped:
             notes.append(data.skipped)
@@ -61,39 +49,23 @@ def check(
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]
-    problems = []
-    unit = [] if domain.unit is None else [domain.unit.column]
-    for name in frame.columns:
-        if name not in (*domain.names, *domain.ignored, *unit):
-            problems.append(
-                f"column '{name}' is not in the domain; declare it there, under attributes or ignored, or drop it from "
-                "the file"
-            )
-    absent = [name for name in (*domain.names, *unit) if name not in frame.columns]
-    problems += [f"column '{name}' of the domain is missing in the file" for name in absent]
+    absent, unknown = match_columns(list(frame.columns), domain)
+    problems = [*unknown.values(), *(f"column '{name}' of the domain is missing in the file" for name in absent)]
     if frame.empty:
         problems.append("the table has no rows")
-    whole = domain.project([name for name in domain.names if name in frame.columns])
-    codes = np.zeros((len(frame), len(whole)), dtype=np.int64)
-    for j, attribute in enumerate(whole):
-        try:
-            check_not_ambiguous(attribute, str(file))
-            codes[:, j], faults = codes_of(frame[attribute.name], attribute)
-        except InputError as error:
-            problems.append(str(error))
-            continue
-        problems += [fault.count_line(len(frame)) for fault in faults]
-        if attribute.lenient:
-            notes += _unread(frame[attribute.name], attribute, codes[:, j])
+    there = domain.project([name for name in domain.names if name in frame.columns])
+    [encoded] = encode([Batch(str(file), None, frame)], there, on_error="collect")
+    problems += [one.count_line(len(frame)) for one in encoded.problems if one.severity == "error"]
+    notes += [one.count_line(len(frame)) for one in encoded.problems if one.severity == "warning"]
     if domain.unit is not None and domain.unit.column not in absent:
         try:
             notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
         except InputError as error:
             problems.append(str(error))
-    notes += folds_of(frame, may_fold.project([name for name in may_fold.names if name in frame.columns]))
+    notes += loss_lines((one for one in encoded.problems if one.column in known), len(frame))
     if len(frame):
         notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]
-    return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
+    return problems
 
 
 def _open_line(column: Attribute) -> str:
@@ -106,26 +78,18 @@ def _open_line(column: Attribute) -> str:
 
 def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
-    found: dict[tuple[str, str, str], tuple[str, Fault, int]] = {}
     if source.only_counts:
         return _of_counts(source)
     try:
-        for where, fault in source.faults():
-            key = fault.column, fault.what, fault.mend
-            place, first, many = found.get(key, (where, fault, 0))
-            found[key] = place, first, many + fault.rows.size
-        n = source.n_rows
+        problems, n = source.problems(), source.n_rows
         if unit is not None:
             notes.append(kept_line(unit, sizes_of_units(source, unit)))
-        notes += source.folded()
     except InputError as error:
         return [str(error)]
+    notes += loss_lines(problems, n)
     if not n:
         return ["the table has no rows"]
-    return [
-        f"column '{f.column}': {many} of {n} rows: {f.value} in row {f.rows[0]} of {where} {f.what}; {f.mend}"
-        for where, f, many in found.values()
-    ]
+    return [one.count_line(n, where=one.where) for one in problems if one.severity == "error"]
 
 
 def _of_counts(rows: Stream) -> list[str]:
@@ -137,16 +101,3 @@ def _of_counts(rows: Stream) -> list[str]:
         except InputError as error:
             problems.append(str(error))
     return list(dict.fromkeys(problems))
-
-
-def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
-    """Yield which values of a column that is to be learned count as missing because they cannot be read."""
-    column = cells_of(raw, attribute.name, lenient=True)
-    if attribute.format is not None:  # it cannot write all times of the placeholder, and needs not
-        attribute = replace(attribute, edges=(0.0, 9999.0))
-    _, faults = codes_of(column, replace(attribute, lenient=False))
-    for fault in faults:
-        rows = fault.rows[codes[fault.rows] == attribute.missing_code]
-        if rows.size:
-            value = values.shown(column.listed[column.which[rows[0]]])
-            yield replace(fault, mend="it counts as missing", value=value, rows=rows).count_line(codes.size)

@@ -1,6 +1,6 @@
 """From the values of a raw column to the codes of its attribute, and back.
 
-A value without a code is a `Fault`. Going back, a value inside a bin is drawn, uniformly and from a seeded stream.
+A cell without a code is a `Problem`. Going back, a value inside a bin is drawn, uniformly and from a seeded stream.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,30 +32,57 @@ _ISO: dict[values.Unit, str] = {"day": "D", "hour": "m", "minute": "m", "second"
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Cells of one column that have no code, all for the same reason.
+class Problem:
+    """Cells of one column that have no code, or lose something, all for the same reason.
 
-    >>> Fault("age", "is not a number", "correct it", "'x'", rows=np.array([3, 7])).line()
+    Attributes
+    ----------
+    column, reason : str
+    rows, first_row : int
+        How many rows, and the first of them; 0 rows: the whole column, and `reason` is the whole message.
+    fix : str
+    severity : {"error", "warning", "info"}
+        Whether the cells have no code, count as missing because they cannot be read, or lose something.
+    cell : str
+        The first cell.
+    where : str
+        The file or table of the first row.
+
+    Examples
+    --------
+    >>> Problem("age", "is not a number", 2, 3, "correct it", cell="'x'").line
     "column 'age', row 3: 'x' is not a number; correct it (rows count from 0)"
     """
 
     column: str
-    what: str
-    mend: str
-    value: str  # the first one
-    rows: NDArray[np.integer]
+    reason: str
+    rows: int = 0
+    first_row: int = 0
+    fix: str = ""
+    severity: Literal["error", "warning", "info"] = "error"
+    cell: str = ""
+    where: str = ""
 
+    @property
     def line(self) -> str:
-        """Say where the first cell is, what is wrong with it, and how to mend it."""
-        return f"column '{self.column}', row {self.rows[0]}: {self.value} {self.what}; {self.mend} {ROWS}"
+        """Where the first cell is, what is wrong with it, and how to correct it."""
+        if not self.rows:
+            return self.reason
+        return f"column '{self.column}', row {self.first_row}: {self.cell} {self.reason}; {self.fix} {ROWS}"
 
-    def count_line(self, n_rows: int) -> str:
-        """Say how many of the rows are concerned, which is the first, and how to mend it."""
-        many = f"{self.rows.size} of {n_rows} rows"
-        return f"column '{self.column}': {many}: {self.value} in row {self.rows[0]} {self.what}; {self.mend}"
+    def count_line(self, n_rows: int, *, where: str = "") -> str:
+        """Return how many of the rows are concerned, which is the first, and how to correct it.
+
+        >>> Problem("age", "is not a number", 2, 3, "correct it", cell="'x'").count_line(9)
+        "column 'age': 2 of 9 rows: 'x' in row 3 is not a number; correct it"
+        """
+        if not self.rows:
+            return self.reason
+        first = f"{self.cell} in row {self.first_row}{where and f' of {where}'}"
+        return f"column '{self.column}': {self.rows} of {n_rows} rows: {first} {self.reason}; {self.fix}"
 
 
-def codes_of(raw: pd.Series[Any] | Cells, attribute: Attribute) -> tuple[Codes, list[Fault]]:
+def codes_of(raw: pd.Series[Any] | Cells, attribute: Attribute) -> tuple[Codes, list[Problem]]:
     """Return the codes of a raw column, -1 where a value has none, and why.
 
     >>> import pandas as pd
@@ -64,23 +91,7 @@ def codes_of(raw: pd.Series[Any] | Cells, attribute: Attribute) -> tuple[Codes, 
     (array([1, 2, 2]), [])
     """
     column = raw if isinstance(raw, Cells) else cells_of(raw, attribute.name, lenient=attribute.lenient)
-    of_distinct, reasons = coder(attribute).codes(column)
-    missing = attribute.missing_code
-    if attribute.lenient:
-        of_distinct[of_distinct < 0] = attribute.size - 1
-    of_each = np.append(of_distinct, -1 if missing is None else missing)
-    codes = of_each[column.which]
-    bad = np.flatnonzero(codes < 0)
-    if not bad.size:
-        return codes, []
-    why = [reasons.get(int(i), _EMPTY) for i in column.which[bad]]
-    faults = []
-    for reason in dict.fromkeys(why):
-        rows = bad[np.array([other == reason for other in why])]
-        first = int(column.which[rows[0]])
-        value = "an empty cell" if first < 0 else values.shown(column.listed[first])
-        faults.append(Fault(attribute.name, *reason, value, rows))
-    return codes, faults
+    return Coder(attribute).encode(column)
 
 
 def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]:
@@ -94,7 +105,7 @@ def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]
     array([  3.,  nan,  nan,  nan, -inf])
     """
     column = cells_of(raw, attribute.name, lenient=attribute.lenient)
-    of = coder(attribute)
+    of = Coder(attribute)
     numbers, _ = of.numbers(column)
     numbers = np.where(of.apart_codes(column, numbers) >= 0, np.nan, numbers)
     return np.append(numbers, np.nan)[column.which]
@@ -168,6 +179,8 @@ class Coder:
     Parameters
     ----------
     attribute : Attribute
+    lenient : bool, optional
+        Default: as the attribute says.
 
     Examples
     --------
@@ -177,8 +190,9 @@ class Coder:
     (array([ 1, -1]), 'is outside the bins from 0 to 65 (left-closed)')
     """
 
-    def __init__(self, attribute: Attribute) -> None:
+    def __init__(self, attribute: Attribute, *, lenient: bool | None = None) -> None:
         self.attribute = attribute
+        self.lenient = attribute.lenient if lenient is None else lenient
 
     @cached_property
     def _positions(self) -> dict[Any, int]:
@@ -206,6 +220,23 @@ class Coder:
         codes: dict[str, int] = dict(zip(of.special, of.special_codes, strict=True))
         codes |= dict.fromkeys(of.missing or (), of.size - 1)
         return {key: code for text, code in codes.items() for key in (text, number_or_text(of, text))}
+
+    def encode(self, cells: Cells, among: NDArray[np.bool_] | None = None) -> tuple[Codes, list[Problem]]:
+        """Return the code of each row, -1 where it has none, and why; with `among` of these rows only."""
+        of_distinct, reasons = self.codes(cells)
+        attribute, missing = self.attribute, self.attribute.missing_code
+        if self.lenient:
+            of_distinct[of_distinct < 0] = attribute.size - 1
+        codes = np.append(of_distinct, -1 if missing is None else missing)[cells.which]
+        bad = np.flatnonzero(codes < 0 if among is None else (codes < 0) & among)
+        why = [reasons.get(int(i), _EMPTY) for i in cells.which[bad]]
+        problems = []
+        for reason, fix in dict.fromkeys(why):
+            rows = bad[np.array([other == (reason, fix) for other in why])]
+            first = int(cells.which[rows[0]])
+            cell = "an empty cell" if first < 0 else values.shown(cells.listed[first])
+            problems.append(Problem(attribute.name, reason, rows.size, int(rows[0]), fix, cell=cell))
+        return codes, problems
 
     def codes(self, cells: Cells) -> tuple[Codes, dict[int, Reason]]:
         """Return the code of each distinct cell, -1 where it has none, and why (by its position)."""
@@ -259,10 +290,10 @@ class Coder:
         reasons: dict[int, Reason] = {}
         if isinstance(cells.distinct, np.ndarray) and attribute.counted_in is None:
             numbers = cells.distinct
-            unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
+            unread = np.isnan(numbers) if self.lenient else ~np.isfinite(numbers)
             reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
         else:
-            read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
+            read: Callable[[Any], float] = partial(values.number, infinite=self.lenient)
             if attribute.counted_in is not None:
                 read = partial(values.moment, unit=attribute.counted_in, format=attribute.format, zone=attribute.zone)
             numbers = np.full(len(cells.distinct), np.nan)
@@ -271,7 +302,7 @@ class Coder:
                     numbers[i] = read(cell)
                 except ValueError as error:
                     reasons[i] = str(error), CORRECT
-        if attribute.type == "integer" and not attribute.lenient:
+        if attribute.type == "integer" and not self.lenient:
             fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
             reasons |= {int(i): ("is not a whole number", f"{CORRECT}; type: number reads it") for i in fractions}
         unreadable = list(reasons)
@@ -338,16 +369,6 @@ class Coder:
             f"is outside the bins from {first} to {last} (left-closed)",
             f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",
         )
-
-
-@lru_cache(maxsize=512)
-def coder(attribute: Attribute) -> Coder:
-    """Return the coder of an attribute, the same for equal ones.
-
-    >>> coder(Attribute("a", 2)) is coder(Attribute("a", 2))
-    True
-    """
-    return Coder(attribute)
 
 
 def _number_of_text(text: str) -> float | None:

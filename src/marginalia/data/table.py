@@ -23,19 +23,12 @@ from numpy.typing import NDArray
 from marginalia.data.attribute import Attribute
 from marginalia.data.cell_files import cell_texts
 from marginalia.data.cells import cells_of
-from marginalia.data.coding import (
-    CORRECT,
-    ROWS,
-    Fault,
-    as_text,
-    check_not_ambiguous,
-    codes_of,
-)
+from marginalia.data.coding import ROWS, as_text, check_not_ambiguous
 from marginalia.data.domain import Domain, Public, public_domain
+from marginalia.data.encode import Batch, check_columns, encode, zero_problems
 from marginalia.data.files import atomic_path
 from marginalia.data.parquet_files import whole_numbers
 from marginalia.data.reading import (
-    check_header,
     csv_quoting,
     is_frame,
     kind_of,
@@ -308,39 +301,13 @@ class Table(CountSource):
             A column is missing, unknown or stands twice; a value has no code; codes and values could be confused
             because an attribute has edges, or numbers as labels, and no `type`; a row is a structural zero.
         """
-        frame = pandas_frame(frame)
-        columns = [str(c) for c in frame.columns]
-        check_header(columns, where)
-        unit = domain.unit
-        columns = [c for c in columns if c not in domain.ignored and (unit is None or c != unit.column)]
-        absent = [n for n in (*domain.names, *([unit.column] if unit else [])) if n not in map(str, frame.columns)]
-        if absent:
-            raise InputError(
-                f"{where}: column '{absent[0]}' of the domain is missing; the file has {', '.join(columns)[:300]}"
-            )
-        extra = [c for c in columns if c not in domain]
-        if extra:
-            raise InputError(
-                f"{where}: column '{extra[0]}' is not in the domain; declare it there, under attributes or ignored, or "
-                "drop it from the file"
-            )
+        frame, unit = pandas_frame(frame), domain.unit
+        columns = check_columns([str(c) for c in frame.columns], domain, where, "the file has")
         domain = domain.project(columns)
-        table = np.empty((len(frame), len(columns)), dtype=_compact(domain), order="F")
-        names = [str(c) for c in frame.columns]
-        for j, attribute in enumerate(domain):
-            raw = frame.iloc[:, names.index(attribute.name)]
-            if original:
-                check_not_ambiguous(attribute, where)
-            try:
-                codes, faults = codes_of(raw, attribute if original else Attribute(attribute.name, attribute.size))
-            except InputError as error:
-                raise InputError(f"{where}: {error}") from None
-            if faults:
-                raise InputError(f"{where}: {min(faults, key=lambda fault: int(fault.rows[0])).line()}")
-            table[:, j] = codes
-        for fault in zero_faults(table, domain):
-            raise InputError(f"{where}: {fault.line()}")
-        rows = cls._trusted(table, domain)
+        for attribute in domain if original else ():
+            check_not_ambiguous(attribute, where)
+        [encoded] = encode([Batch(where, None, frame)], domain, original=original)
+        rows = cls._trusted(encoded.codes.T.astype(_compact(domain)), domain)
         if unit is None:
             return rows
         keys, units = _units_of(frame, unit, where)
@@ -370,7 +337,7 @@ class Table(CountSource):
         codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=_compact(domain), order="F")
         for j, column in enumerate(columns.values()):
             codes[:, j] = column
-        return None if any(zero_faults(codes, domain)) else cls._trusted(codes, domain)
+        return None if any(zero_problems(codes.T, domain)) else cls._trusted(codes, domain)
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
@@ -519,31 +486,6 @@ def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
         row = int(bad_rows[0])
         raise InputError(f"column '{name}', row {row}: code {int(values[row])} is outside 0..{size - 1} {ROWS}")
     return values
-
-
-def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
-    """Yield, for each set of declared structural zeros of a domain, the rows that lie in them.
-
-    A row that breaks a rule is none: it has its codes as any other, and no synthetic row is like it.
-
-    >>> from marginalia.data.attribute import StructuralZeros
-    >>> from marginalia.data.domain import Domain
-    >>> zeros = [StructuralZeros(("age", "ward"), ((0, 2),))]
-    >>> domain = Domain(Domain.from_sizes({"age": 2, "ward": 3}), structural_zeros=zeros)
-    >>> next(zero_faults(np.array([[1, 2], [0, 2]]), domain)).line()
-    "column 'age', row 1: age=0 with ward=2 is a structural zero of the domain; correct the file, or ..."
-    """
-    for zeros in domain.declared_zeros:
-        columns = [codes[:, domain.index(name)] for name in zeros.attributes]
-        if not zeros.cells or not len(codes):
-            continue
-        import pandas as pd  # here, since it is slow to load
-
-        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells))
-        if rows.size:
-            pairs = zip(zeros.attributes, columns, strict=True)
-            cell = " with ".join(f"{name}={domain[name].texts[column[rows[0]]]}" for name, column in pairs)
-            yield Fault(zeros.attributes[0], "is a structural zero of the domain", CORRECT, cell, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from marginalia.data import values
 from marginalia.data.cells import Cell, Cells, cells_of
-from marginalia.data.coding import Fault
+from marginalia.data.coding import Problem
 from marginalia.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ def keys_of(raw: pd.Series[Any] | Cells, unit: Unit) -> tuple[NDArray[Any], Numb
             rows = np.flatnonzero(column.which == i)
             if rows.size:  # a category may be in no row
                 what = f"{str(error).partition(':')[0]} (unit_type: {unit.type})"
-                raise InputError(Fault(unit.column, what, mend, values.shown(cell), rows).line()) from None
+                first = Problem(unit.column, what, rows.size, int(rows[0]), mend, cell=values.shown(cell))
+                raise InputError(first.line) from None
             texts.append("")
     return _numbered(texts, column)
 

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from marginalia.data.table import Table, zero_faults
+from marginalia.data.encode import zero_rows
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
@@ -118,8 +119,7 @@ def _keys(table: Table) -> NDArray[np.uint64]:
 
 def impossible(table: Table) -> int:
     """Return the number of rows that lie in a structural zero of the domain."""
-    faults = zero_faults(table.codes, table.domain)
-    return len(set().union(*(fault.rows.tolist() for fault in faults)))
+    return len(set().union(*(rows.tolist() for _, rows in zero_rows(table.codes.T, table.domain))))
 
 
 PRIVATE = "Computed from the private rows without noise: for their owner, not for release."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,18 +95,17 @@ def _keyed(source: Stream, unit: Unit, names: Sequence[str]) -> Iterator[tuple[N
     # these leaves, rows of the other would be kept instead, and the tables would be no neighbours under add/remove.
     known: dict[str, int] = {}
     n = 0
-    for where, first, codes, batch in source._coded(names, [unit.column]):
-        n += batch.num_rows
+    for batch, codes in source._coded(names, [unit.column]):
+        n += len(batch)
         check_cost(
             f"to choose rows of each `{unit.column}` among {n:,} rows that are streamed",
             (_BYTES_PER_ROW + len(names) * codes.itemsize) * n + _BYTES_PER_KEY * len(known),
             mend="let a query of the database choose them, by row_number() over (partition by the unit)",
         )
         try:
-            column: Any = batch.column(unit.column)
-            texts, which = keys_of(cells_of(column, unit.column, lenient=True), unit)
+            texts, which = keys_of(cells_of(batch.column(unit.column), unit.column, lenient=True), unit)
         except InputError as error:
-            raise InputError(f"{where}, rows from {first}: {error}") from None
+            raise InputError(f"{batch.where}, rows from {batch.first}: {error}") from None
         number = np.array([known.setdefault(text, len(known)) for text in texts.tolist()], np.int64)
         yield number[which], hashes_of(texts)[which], codes
     try:

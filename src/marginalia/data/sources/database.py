@@ -17,9 +17,10 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.cells import cells_of
 from marginalia.data.coding import Codes, codes_of
 from marginalia.data.domain import Domain
+from marginalia.data.encode import zero_problems
 from marginalia.data.sources.sql import Location, in_one_line, quiet
 from marginalia.data.sources.stream import BATCH, Stream
-from marginalia.data.table import Counts, zero_faults
+from marginalia.data.table import Counts
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ class _Groups:
         for zeros in self.domain.declared_zeros:
             of = self.domain.project(zeros.attributes)
             for codes, _ in self._groups(of.names):
-                for fault in zero_faults(np.stack([codes[n] for n in of.names], axis=1), of):
-                    raise InputError(f"{self.name}: {fault.value} {fault.what}; {fault.mend}")
+                for problem in zero_problems(np.stack([codes[n] for n in of.names]), of):
+                    raise InputError(f"{self.name}: {problem.cell} {problem.reason}; {problem.fix}")
 
     def _groups(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Codes], Counts]]:
         cells = [_cell(self.table[name], self.domain[name]).name(f"k{i}") for i, name in enumerate(names)]
@@ -122,9 +123,9 @@ class _Groups:
                 codes = {}
                 for name, column in zip(names, batch.columns, strict=False):
                     of = self.domain[name]
-                    codes[name], faults = codes_of(cells_of(column, name, lenient=of.lenient), of)
-                    for fault in faults:
-                        raise InputError(f"{self.name}: column '{name}': {fault.value} {fault.what}; {fault.mend}")
+                    codes[name], problems = codes_of(cells_of(column, name, lenient=of.lenient), of)
+                    for one in problems:
+                        raise InputError(f"{self.name}: column '{name}': {one.cell} {one.reason}; {one.fix}")
                 yield codes, batch.column("n").to_numpy().astype(np.int64)
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from marginalia.data.domain import Domain
-from marginalia.data.folding import folds_of, known_labels
+from marginalia.data.encode import known_labels, losses_of
 from marginalia.data.parquet_files import ParquetFile
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.bounded import bound_contributions
@@ -157,7 +157,7 @@ class Data:
         where : str
             The domain file, for error messages.
         notes : list of str, optional
-            What is folded is added, see `marginalia.data.folding`, and how many rows are left out of their units; of
+            What cells lose is added, see `marginalia.data.encode`, and how many rows are left out of their units; of
             rows in memory only: others would need a pass.
 
         Raises
@@ -189,7 +189,7 @@ class Data:
         if notes is not None:
             if domain.unit is not None:
                 notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
-            notes += folds_of(frame, known_labels(domain))
+            notes += losses_of(frame, known_labels(domain))
         return rows
 
     def stream(self, domain: Domain) -> Stream:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, final
 
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.cells import Cells, cells_of
-from marginalia.data.coding import ROWS, Fault, check_not_ambiguous, codes_of
+from marginalia.data.coding import Problem, check_not_ambiguous
 from marginalia.data.domain import Domain
-from marginalia.data.folding import Folds
-from marginalia.data.reading import check_header
-from marginalia.data.table import Counts, CountSource, Table, zero_faults
+from marginalia.data.encode import Batch, check_columns, encode, merged, smallest
+from marginalia.data.table import Counts, CountSource, Table
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 from marginalia.progress import bar
@@ -89,22 +87,12 @@ class Stream(CountSource):
         ordered: bool = True,
         group: Group | None = None,
     ) -> None:
-        check_header(list(columns), name)
         if domain.unit is not None:
             raise InputError(
                 f"{name}: which rows of each `{domain.unit.column}` are kept is chosen where rows are opened; call "
                 "marginalia.data.sources.opening.Data.open"
             )
-        kept = [c for c in columns if c not in domain.ignored]
-        if absent := [n for n in domain.names if n not in kept]:
-            raise InputError(
-                f"{name}: column '{absent[0]}' of the domain is missing; there are {', '.join(kept)[:300]}"
-            )
-        if extra := [c for c in kept if c not in domain]:
-            raise InputError(
-                f"{name}: column '{extra[0]}' is not in the domain; declare it there, under attributes or ignored, or "
-                "drop it from the file"
-            )
+        kept = check_columns(columns, domain, name, "there are")
         self.columns, self.name, self.ordered = tuple(columns), name, ordered
         self._read, self._n_rows, self._group = read, n_rows, group
         self._raw_domain = domain.project(kept)  # as `Table.from_frame` orders it
@@ -219,7 +207,7 @@ class Stream(CountSource):
 
     def batches(self) -> Iterator[Table]:
         """See `CountSource.batches`."""
-        for _, _, codes, _ in self._coded(self.domain.names):
+        for _, codes in self._coded(self.domain.names):
             yield Table(codes.T, self.domain)
 
     def in_memory(self) -> Table:
@@ -237,22 +225,10 @@ class Stream(CountSource):
         table = Table._trusted(codes, self.domain)
         return table if self.ordered else table.take(np.lexsort(table.codes.T[::-1]))
 
-    def faults(self) -> Iterator[tuple[str, Fault]]:
-        """Yield all cells without a code, and where they are: a `Fault` for each reason, column and batch of rows."""
-        for where, first, batch in self._batches(self._raw_domain.names):
-            codes = np.zeros((batch.num_rows, len(self._raw_domain)), np.int64)
-            for j, attribute in enumerate(self._raw_domain):
-                codes[:, j], found = codes_of(_raw(batch.column(attribute.name), attribute), attribute)
-                yield from ((where, _later(fault, first)) for fault in found)
-            yield from ((where, _later(fault, first)) for fault in zero_faults(codes, self._raw_domain))
-
-    def folded(self) -> list[str]:
-        """Return a line for everything of the cells that the codes do not keep, by a pass over such columns."""
-        folds = Folds(self._raw_domain)
-        for _, _, batch in self._batches(folds.names) if folds.names else ():
-            for name in folds.names:
-                folds.add(self._raw_domain[name], _raw(batch.column(name), self._raw_domain[name]))
-        return list(folds.lines())
+    def problems(self) -> list[Problem]:
+        """Return all problems of the cells, by a pass over all columns: those of one column and reason as one."""
+        encoded = encode(self._batches(self._raw_domain.names), self._raw_domain, on_error="collect")
+        return merged(problem for found in encoded for problem in found.problems)
 
     def raw(self, chosen: Callable[[int], NDArray[np.int64]], also: Sequence[str] = ()) -> Iterator[dict[str, Cells]]:
         """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`.
@@ -260,11 +236,11 @@ class Stream(CountSource):
         With the columns `also` that the domain does not read, where the rows have them.
         """
         also = [name for name in also if name in self.columns]
-        for _, _, batch in self._batches([*self._raw_domain.names, *also]):
-            rows = chosen(batch.num_rows)
+        for batch in self._batches([*self._raw_domain.names, *also]):
+            rows = chosen(len(batch))
             if len(rows):
-                taken = batch.take(rows)
-                found = {a.name: _raw(taken.column(a.name), a) for a in self._raw_domain}
+                taken = batch.rows.take(rows)
+                found = {a.name: cells_of(taken.column(a.name), a.name, lenient=a.lenient) for a in self._raw_domain}
                 yield found | {n: cells_of(taken.column(n), n, lenient=True) for n in also}
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
@@ -282,7 +258,7 @@ class Stream(CountSource):
         tally = Tally(tables, sizes)
         # The number of rows if it is known: to count those of a CSV file takes a pass.
         with bar(f"pass {self.passes + 1}", vars(self).get("n_rows")) as advance:
-            for _, _, codes, _ in self._coded(names):
+            for _, codes in self._coded(names):
                 tally.add(codes)
                 advance(codes.shape[1])
         return sums(wanted, tables, tally.counts_of, sizes)
@@ -299,71 +275,33 @@ class Stream(CountSource):
             np.add.at(flat, cells, counts[kept])
         return flat
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
-        """Yield the file or table of a batch, the number of its first row there, and the batch with these columns."""
+    def _batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield batches with these columns; the rows of each file or table are numbered by themselves."""
         place, row, n = "", 0, 0
-        for where, batch in self._read(columns):
+        for where, rows in self._read(columns):
             if where != place:
                 place, row = where, 0
-            yield where, row, batch
-            row += batch.num_rows
-            n += batch.num_rows
+            yield Batch(where, row, rows)
+            row += rows.num_rows
+            n += rows.num_rows
         self._first_n = n if self._first_n is None else self._first_n
         if n != self._first_n:
             raise InputError(
                 f"{self.name}: first {self._first_n} rows, now {n}: each pass has to read the same rows; take a copy"
             )
 
-    def _coded(
-        self, names: Sequence[str], also: Sequence[str] = ()
-    ) -> Iterator[tuple[str, int, NDArray[np.integer], Any]]:
-        """Yield what `_batches` does, and the codes of each batch, shape (names, rows); it has the columns `also`."""
+    def _coded(self, names: Sequence[str], also: Sequence[str] = ()) -> Iterator[tuple[Batch, NDArray[np.integer]]]:
+        """Yield batches, which have the columns `also`, and the codes of each, shape (names, rows)."""
         needed = {n for z in self._raw_domain.declared_zeros for n in z.attributes}.union(names)
         target = None if self._target is None else self._target.name
         read = [n for n in self._raw_domain.names if n in needed or n == target]
-        of = self._raw_domain.project(read)
-        kind = _smallest([*of.sizes, *(self.domain[n].size for n in names)])
-        for where, first, batch in self._batches([*read, *(c for c in also if c not in read)]):
-            codes = np.empty((len(read), batch.num_rows), kind)
-            for line, attribute in zip(codes, of, strict=True):
-                line[:] = _codes(batch.column(attribute.name), attribute, where, first)
-            for fault in zero_faults(codes.T, of):
-                raise InputError(f"{where}: {_later(fault, first).line()}")
+        batches = self._batches([*read, *(c for c in also if c not in read)])
+        for batch, codes, _ in encode(batches, self._raw_domain.project(read)):
             out = codes if read == list(names) else codes[[read.index(n) for n in names]]
             if self._target is not None:
                 out = out[:, codes[read.index(self._target.name)] != self._target.missing_code]
             if self._codes:
+                out = out.astype(smallest([*self._raw_domain.sizes, *(self.domain[n].size for n in names)]))
                 for line, n in zip(out, names, strict=True):
                     line[:] = self._codes[n][line]
-            yield where, first, out, batch
-
-
-def _codes(column: Any, attribute: Attribute, where: str, first: int) -> NDArray[np.integer]:
-    """Return the codes of a column of a batch; `first` is the number of its first row there."""
-    import pyarrow as pa
-
-    if attribute.type in (None, "code") and pa.types.is_integer(column.type) and not column.null_count:
-        codes = column.to_numpy(zero_copy_only=False)
-        if not codes.size or (codes.min() >= 0 and codes.max() < attribute.size):
-            return np.asarray(codes)
-    try:
-        codes, faults = codes_of(_raw(column, attribute), attribute)
-    except InputError as error:
-        raise InputError(f"{where}, rows from {first} {ROWS}: {error}") from None
-    if faults:
-        fault = min(faults, key=lambda fault: int(fault.rows[0]))
-        raise InputError(f"{where}: {_later(fault, first).line()}")
-    return codes
-
-
-def _raw(column: Any, attribute: Attribute) -> Cells:
-    return cells_of(column, attribute.name, lenient=attribute.lenient)
-
-
-def _later(fault: Fault, first: int) -> Fault:
-    return replace(fault, rows=fault.rows + first)
-
-
-def _smallest(sizes: Sequence[int]) -> type[np.integer[Any]]:
-    largest = max(sizes, default=1)
-    return np.uint8 if largest <= 2**8 else np.uint16 if largest <= 2**16 else np.int32
+            yield batch, out

@@ -10,7 +10,7 @@ import yaml
 from marginalia.data.checking import check
 from marginalia.data.domain import Domain
 from marginalia.data.drafting import draft
-from marginalia.data.folding import folds_of
+from marginalia.data.encode import losses_of
 from marginalia.data.table import Table
 
 N = 240
@@ -81,7 +81,7 @@ def expected(frame):
 
 
 def test_each_folding_is_counted(frame, expected):
-    assert folds_of(frame, Domain.from_dict(DOMAIN)) == expected
+    assert losses_of(frame, Domain.from_dict(DOMAIN)) == expected
 
 
 def test_check_says_it_of_a_file_and_of_files_that_are_streamed(frame, expected, tmp_path):
@@ -98,8 +98,8 @@ def test_check_says_it_of_a_file_and_of_files_that_are_streamed(frame, expected,
 
 def test_a_table_that_is_kept_whole_folds_nothing(frame):
     whole = Domain.from_dict({"attributes": [DOMAIN["attributes"][-1]]})
-    assert folds_of(frame[["whole"]], whole) == []
-    assert folds_of(Table(np.zeros((5, 1)), whole).to_frame(original=True, random_state=0), whole) == []
+    assert losses_of(frame[["whole"]], whole) == []
+    assert losses_of(Table(np.zeros((5, 1)), whole).to_frame(original=True, random_state=0), whole) == []
 
 
 @pytest.mark.parametrize("verb", ["synthesize", "fit"])
