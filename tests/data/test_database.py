@@ -251,7 +251,7 @@ def test_a_table_that_changes_between_two_counts_is_refused():
 
 def test_what_needs_rows_is_refused():
     database = count_in_database(table_of(coded(9).to_frame()), coded(9).domain)
-    for asked in (database.batches, database.faults, database.folded, lambda: iter([database.in_memory()])):
+    for asked in (database.batches, database.problems, lambda: iter([database.in_memory()])):
         with pytest.raises(InputError, match=r"rows stay in this database, .* export the table to Parquet or DuckDB"):
             list(asked())
     for url in ("postgresql://host/clinic?query=SELECT 1 AS a", "spark://local[2]?query=SELECT 1 AS a"):
