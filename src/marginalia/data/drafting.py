@@ -376,7 +376,8 @@ HEAD = """\
 #      `type: string` with `labels: private`.
 #   2. Are labels or bins of a column public (a code book, a form, a law)? Write them in place of `private`, such as
 #      `labels: [north, south]` or `edges: [0, 18, 65, 120]`. They then cost nothing. Do not copy them from the rows.
-#      A column that a model is to predict (`fit --target`) needs them.
+#      A column that a model is to predict (`fit --target`) needs them. Public bounds help where bins stay private:
+#      `edges: {{private: adaptive, bins: 16, bounds: [2024-01-01, 2025-01-01]}}`.
 #   3. Do several rows belong to one person? Name the column that says whose a row is: `unit: patient_id`.
 #   4. Take away the # before `defaults`: it says that what stands under `inferred` is public. Until then no fit is
 #      certified.
