@@ -13,7 +13,7 @@ from marginalia.audit.tables import BOUGHT
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
 from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.mechanisms.partition import threshold
-from marginalia.privacy.preprocessing import purchase
+from marginalia.privacy.preprocessing import preprocess
 from marginalia.privacy.preprocessing.density import Density
 from marginalia.privacy.session import Session
 
@@ -93,7 +93,7 @@ def from_the_rows(values, **given):
         (Session, "partition", unbooked, "leak"),
         (Session, "partition", low, "charge"),
         (Session, "partition", twice, "sensitivity"),
-        (purchase, "density", from_the_rows, "asked"),
+        (preprocess, "density", from_the_rows, "asked"),
     ],
 )
 def test_a_purchase_that_leaks_is_found(monkeypatch, owner, place, bug, check):

@@ -14,6 +14,7 @@ from tiers import others_slow
 
 from marginalia.data import csv_files
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.encode import Batch, encode
 from marginalia.data.sources import kernel, stream
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.files import stream_files
@@ -416,4 +417,4 @@ def test_cells_of_several_types_are_read_each_by_its_own():
     """As DuckDB sends its unions."""
     column = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["x", "y"])])
     with pytest.raises(InputError, match="column 'a', row 1: 'y' is not an integer code"):
-        stream._codes(column, Attribute("a", 2), "t", 0)
+        list(encode([Batch("t", 0, pa.record_batch({"a": column}))], Domain.from_sizes({"a": 2})))

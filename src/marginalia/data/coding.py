@@ -428,7 +428,12 @@ def drawn_numbers(codes: NDArray[np.integer], attribute: Attribute, rng: np.rand
 
 
 def with_types(numbers: NDArray[np.float64], codes: NDArray[np.integer], attribute: Attribute) -> pd.Series[Any]:
-    """Return the values behind codes, whose numbers `drawn_numbers` has drawn; see `original_values`."""
+    """Return the values behind codes, whose numbers `drawn_numbers` has drawn; see `original_values`.
+
+    >>> born = Attribute("born", 2, "numeric", edges=(0, 366, 731), type="date")
+    >>> with_types(np.array([0.0, 400.0]), np.array([0, 1]), born).dt.date.astype(str).tolist()
+    ['1970-01-01', '1971-02-05']
+    """
     import pandas as pd
 
     if attribute.holds_codes:

@@ -49,7 +49,13 @@ class Batch(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The codes of a batch, shape (columns, rows), and its problems."""
+    """The codes of a batch, shape (columns, rows), and its problems.
+
+    >>> import pandas as pd
+    >>> [encoded] = encode([Batch("t.csv", None, pd.DataFrame({"a": [1, 0]}))], Domain.from_sizes({"a": 2}))
+    >>> encoded.codes, encoded.problems
+    (array([[1, 0]], dtype=uint8), [])
+    """
 
     batch: Batch
     codes: NDArray[np.integer]

@@ -60,7 +60,13 @@ def is_feasible(codes: Mapping[str, Codes], attributes: Mapping[str, Attribute],
 def limits(
     codes: Mapping[str, Codes], attributes: Mapping[str, Attribute], rules: Rules, *, upper: bool = False
 ) -> dict[str, Floats]:
-    """Return the smallest number that the orders leave each column in each row, or the largest; NaN: no number."""
+    """Return the smallest number that the orders leave each column in each row, or the largest; NaN: no number.
+
+    >>> a, b = (Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
+    >>> codes = {"a": np.array([0, 1]), "b": np.array([0, 0])}
+    >>> limits(codes, {"a": a, "b": b}, Rules.parse(["a <= b"], {}))["b"]
+    array([ 0., 10.])
+    """
     n_rows = len(next(iter(codes.values())))
     found: dict[str, Floats] = {}
     for name in rules.sequence[:: -1 if upper else 1]:
