@@ -4,7 +4,7 @@ import csv
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 import duckdb
 import numpy as np
@@ -176,7 +176,8 @@ def test_an_odd_cell_of_a_typed_column_changes_no_other_row(source, tmp_path, re
         try:
             batches = source(pa.table(dict(zip(names, columns, strict=True))), tmp_path)
         except (duckdb.Error, pa.ArrowInvalid, OverflowError):
-            assert name.startswith(("timestamp", "date32")), name  # times that the other side cannot hold
+            assert name.startswith("timestamp"), name  # times that the other side cannot hold
+            print(source.__name__, "holds no", name)
             continue
         for of, column in COLUMNS.items():
             moved += [(name, of, cell) for cell in fired(encoded(batches, column, names), odd)]
@@ -190,7 +191,7 @@ def test_an_odd_object_changes_no_other_row_of_a_data_frame():
     """Python objects of any kind, in columns of objects, and of the type that pandas gives the column."""
     plain = [1, 2.5, "a", datetime.date(2020, 1, 1), True, None, Decimal("1.50"), datetime.datetime(2020, 1, 1, 10, 30)]
     odd = [*OBJECTS, *ODD_WHOLE[::4], *ODD_NUMBERS[::4], 10**5000, [1], {"a": 1}, {1}, np.array([1, 2]), object, print]
-    tried, moved = 0, []
+    tried, refused, moved = 0, 0, []
     for base, kind in (
         (plain, object),
         ([1, 2, 3, 5], None),
@@ -200,12 +201,22 @@ def test_an_odd_object_changes_no_other_row_of_a_data_frame():
     ):
         for cell in odd:
             columns = changed(base, [cell])
-            frame = pd.DataFrame({f"x{i}": pd.Series(cells, dtype=kind) for i, cells in enumerate(columns)})
+            try:
+                frame = pd.DataFrame({f"x{i}": pd.Series(cells, dtype=kind) for i, cells in enumerate(columns)})
+            except (TypeError, ValueError, InvalidOperation):
+                assert kind == "category", cell  # lists, and signalling NaN, are no categories of pandas
+                continue
             for of, column in COLUMNS.items():
                 tried += 1
-                batch = [Batch("t", None, frame)]
-                moved += [(of, cell) for cell in fired(encoded(batch, column, ["x0", "x1"]), [cell])]
-    print("objects", tried)
+                domain = Domain([replace(column, name=name) for name in frame.columns])
+                [found] = encode([Batch("t", None, frame)], domain, on_error="collect")
+                if any(p.severity == "error" and not p.rows for p in found.problems):
+                    assert isinstance(cell, list | dict | set | np.ndarray), cell  # no cell: the table is refused
+                    assert not column.lenient
+                    refused += 1
+                    continue
+                moved += [(of, odd_cell) for odd_cell in fired(found.codes, [cell])]
+    print("objects", tried, "refused", refused)
     assert moved == []
 
 
