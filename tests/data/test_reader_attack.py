@@ -206,6 +206,8 @@ def test_an_odd_object_changes_no_other_row_of_a_data_frame():
             except (TypeError, ValueError, InvalidOperation):
                 assert kind == "category", cell  # lists, and signalling NaN, are no categories of pandas
                 continue
+            if frame["x1"].dtype.kind == "c":  # pandas has made complex numbers of the other rows, before any reader
+                continue
             for of, column in COLUMNS.items():
                 tried += 1
                 domain = Domain([replace(column, name=name) for name in frame.columns])
