@@ -34,7 +34,7 @@ def test_the_page_runs_as_it_is_printed(folder, call):
     domain = folder / "clinic.domain.yaml"
     yaml_blocks = iter([text for language, text in BLOCKS if language == "yaml"])
     for language, text in BLOCKS:
-        if language == "csv":
+        if language == "text":
             (folder / "hospital.csv").write_text(text, encoding="latin-1")
         elif language == "python":
             exec(compile(text, PAGE.name, "exec"), {})
