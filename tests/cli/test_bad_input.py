@@ -422,7 +422,7 @@ PLANS = {
     "negative timeout": ({"timeout_seconds": -1}, {}, "timeout_seconds: input should be greater than 0"),
     "unknown comparison": ({"comparisons": ["dd_sssp"]}, {}, "unknown comparison 'dd_sssp'; did you mean 'dd_ssp'?"),
     "unknown study": ({"studies": {"x": {}}}, {}, "unknown study 'x'"),
-    "unknown relation": ({"relation": "ADD_REMOVE"}, {}, "relation: "),
+    "unknown relation": ({"relation": "ADD_REMOVE"}, {}, "unknown relation 'ADD_REMOVE'; did you mean 'add_remove'?"),
 }
 
 
