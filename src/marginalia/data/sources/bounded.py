@@ -90,7 +90,7 @@ def sizes_of_units(source: Stream, unit: Unit) -> NDArray[np.int64]:
 def _keyed(source: Stream, unit: Unit, names: Sequence[str]) -> Iterator[tuple[Numbers, Hashes, NDArray[np.integer]]]:
     """Yield of each batch the number of the unit of each row, the hash of its key, and the codes of some columns."""
     if unit.column not in source.columns:
-        raise InputError(f"column '{unit.column}', the unit of the domain, is missing in {source!r}")
+        raise InputError(f"column '{unit.column}', the unit of the domain, is missing in {source.name}")
     # Units are distinguished by the whole text of their keys. A hash in its place could merge two units: where one of
     # these leaves, rows of the other would be kept instead, and the tables would be no neighbours under add/remove.
     known: dict[str, int] = {}
@@ -111,4 +111,4 @@ def _keyed(source: Stream, unit: Unit, names: Sequence[str]) -> Iterator[tuple[N
     try:
         check_spellings(known, unit)
     except InputError as error:
-        raise InputError(f"{source!r}: {error}") from None
+        raise InputError(f"{source.name}: {error}") from None
