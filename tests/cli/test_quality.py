@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -79,3 +80,16 @@ def test_a_table_without_the_column_of_units_is_compared(call, tmp_path):
     for name, line in (("real", "units: the file has no column 'person'"), ("units", "units, off the private rows")):
         output = call("quality", tmp_path / f"{name}.csv", tmp_path / "made.csv", "--domain", tmp_path / "d.yaml")
         assert line in str(output)
+
+
+def test_real_rows_are_those_of_a_file_or_of_a_database(call):
+    with duckdb.connect("t.db") as connection:
+        connection.execute("CREATE TABLE t AS SELECT * FROM 't.csv'")
+    figures = [
+        json.loads(call("quality", real, "s.parquet", "--domain", "d.json", "--json")[1])
+        for real in ("t.csv", "t*.csv", "duckdb:///t.db?table=t")
+    ]
+    assert figures[0] == figures[1] == figures[2]
+    code, _, err = call("quality", "postgresql://127.0.0.1:1/clinic?table=t", "s.parquet", "--domain", "d.json")
+    assert code == 2
+    assert err.startswith("marginalia: postgresql://127.0.0.1:1/clinic?table=t: ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginalia.cli.removed import QUALITY_MODEL, QUALITY_TARGET
-from marginalia.cli.shared import Answer, DomainFile, check_out, read_compared, units_line
+from marginalia.cli.shared import DATA_HELP, Answer, DomainFile, check_out, read_compared, units_line
 from marginalia.errors import InputError
 from marginalia.progress import showing
 
@@ -21,7 +21,7 @@ _MOST_CAUSES = 12  # that are printed; the page and the JSON have all
 
 
 def quality(
-    real: Annotated[Path, typer.Argument(help="CSV or Parquet file of the real rows.")],
+    real: Annotated[str, typer.Argument(help=f"The real rows: {DATA_HELP}")],
     synthetic: Annotated[Path, typer.Argument(help="CSV or Parquet file of the synthetic rows.")],
     domain: DomainFile,
     target: Annotated[str | None, typer.Option("--target", hidden=True)] = None,
@@ -38,8 +38,11 @@ def quality(
         raise InputError(QUALITY_TARGET)
     if model is not None:
         raise InputError(QUALITY_MODEL)
+    from marginalia.data.sources.opening import Data
+
+    named = Data.parse(real)
     if out is not None:
-        check_out(out, (".html", ".htm"), (real, synthetic, domain))
+        check_out(out, (".html", ".htm"), (*named.files, synthetic, domain))
         from marginalia.quality.page import (
             write_quality,  # what is not installed is said before the first second of work
         )
@@ -47,11 +50,13 @@ def quality(
     from marginalia.quality.quality import measure
 
     with showing("comparing"):
-        (rows, made), samples = read_compared(str(real), str(synthetic), domain)
-        units = units_line(str(real), domain)
+        (rows, made), samples = read_compared(real, str(synthetic), domain)
+        units = units_line(real, domain)
         found = measure(rows, made, samples=samples, synthetic_path=synthetic)
     if out is not None:
-        write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
+        write_quality(
+            out, found, real_name=named.name if named.location else Path(real).name, synthetic_name=synthetic.name
+        )
     content = found.to_dict() | ({"units": units} if units else {})
     return Answer(content, [*_lines(found), *filter(None, [units]), *([f"page: {out}"] if out else [])])
 
