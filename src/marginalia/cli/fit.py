@@ -50,7 +50,7 @@ def fit(
     """Learn a linear model of one column and print its certificate.
 
     A column of two values, or of labels without an order, is classified, any other is regressed on. Labels and edges
-    that the domain leaves open are bought with a share of the budget.
+    that the domain leaves open are learned privately, with a share of the budget.
 
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
@@ -97,7 +97,7 @@ def synthesize(
 ) -> Answer:
     """Release a synthetic table and print its certificate.
 
-    Labels and edges that the domain leaves open are bought with a share of the budget.
+    Labels and edges that the domain leaves open are learned privately, with a share of the budget.
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """

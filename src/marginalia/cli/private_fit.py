@@ -36,7 +36,7 @@ RowsPerUnit = Annotated[
 ]
 Share = Annotated[
     float | None,
-    typer.Option("--preprocessing-share", help="Of the budget, for labels and edges that are bought; default: 0.1."),
+    typer.Option("--preprocessing-share", help="Part of the budget for private labels and edges; default: 0.1."),
 ]
 BudgetFile = Annotated[
     Path | None,
@@ -150,10 +150,10 @@ class PrivateFit:
         """Return `content` and `lines` with the facts of the rows and of privacy; `written` are the last lines."""
         if ledger is not None:
             self._warn_of_weak_budget()
-        read, bought = self._source_facts(), self._purchases(domain, ledger)
-        lines = [*lines, *_source_lines(read), *(f"bought: {line}" for line in bought)]
+        read, learned = self._source_facts(), self._learned(domain, ledger)
+        lines = [*lines, *_source_lines(read), *(f"bought: {line}" for line in learned)]
         lines += [_certificate_line(ledger, self.budget.delta), *written]
-        return Answer({**content, "data": read, "bought": bought, **_certificate(ledger, self.budget.delta)}, lines)
+        return Answer({**content, "data": read, "bought": learned, **_certificate(ledger, self.budget.delta)}, lines)
 
     def _source_facts(self) -> Mapping[str, str | int]:
         """Return what was read, for the owner's records, and in how many passes over the rows where they stream."""
@@ -165,8 +165,8 @@ class PrivateFit:
         passes = {"passes": self.rows.passes} if isinstance(self.rows, Stream) else {}
         return {**named.fingerprint(), **skipped, **passes}
 
-    def _purchases(self, domain: Domain, ledger: Ledger | None) -> list[str]:
-        """Return a line for each column whose labels or edges the fit has bought, and one for the rows per unit."""
+    def _learned(self, domain: Domain, ledger: Ledger | None) -> list[str]:
+        """Return a line for each column whose labels or edges the fit has learned, and one for the rows per unit."""
         from marginalia.data.units import BoughtUnit
         from marginalia.data.values import iso
 

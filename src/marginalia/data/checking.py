@@ -25,8 +25,8 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be learned are not taken.
 
     Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
-    To `notes` is added what will be bought, which of its cells cannot be read and so count as missing, what of a folder
-    is not read, what cells lose (see `marginalia.data.encode`), and how many rows are left out of units.
+    To `notes` is added what each fit will learn, which of its cells cannot be read and so count as missing, what of a
+    folder is not read, what cells lose (see `marginalia.data.encode`), and how many rows are left out of units.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.

@@ -216,7 +216,7 @@ def _open_column(name: str, here: str, item: Mapping[str, Any], kind: Any, facts
         raise InputError(f"{here}: leave 'size' out; it follows from what is learned")
     fact = "edges" if item.get("labels") is None else "labels"
     facts["lenient"] = False  # the column that is learned will be
-    facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # it will be bought
+    facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # each fit learns it
     if fact == "labels":
         if item["labels"] != "private" or item.get("edges") is not None:
             raise InputError(f"{here}: give labels or edges, and one of them may be private")
@@ -468,11 +468,10 @@ class Domain:
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
         if rules:
             rules.check(self.attributes)
-            tied = [self[name] for rule in rules.rules for name in rule.columns]
-            if not any(
-                attribute.lenient or attribute.is_open for attribute in tied
-            ):  # an error would reveal what was bought
-                feasible_row({attribute.name: attribute for attribute in tied}, rules)
+            tied = {name: self[name] for rule in rules.rules for name in rule.columns}
+            # Of columns that are learned privately an error would reveal what was learned.
+            if not any(attribute.lenient or attribute.is_open for attribute in tied.values()):
+                feasible_row(tied, rules)
 
     @cached_property
     def structural_zeros(self) -> tuple[StructuralZeros, ...]:

@@ -501,7 +501,7 @@ class RawTable(PrivateRows):
     domain : Domain
         An open one.
     share : float, optional
-        Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.preprocess.preprocess`.
+        Of the budget, for what is learned; default: see `marginalia.privacy.preprocessing.preprocess.preprocess`.
 
     Examples
     --------
@@ -613,7 +613,7 @@ class RawTable(PrivateRows):
         return rest
 
     def coded(self, domain: Domain) -> Table:
-        """Return the rows as codes of a domain that has been bought, for these rows or others."""
+        """Return the rows as codes of a domain that was learned, for these rows or others."""
         return Table.from_frame(self.frame, domain).of_units(self.unit, self.units, self.unit_keys)
 
     @cached_property
@@ -628,7 +628,7 @@ class RawTable(PrivateRows):
 
 
 def check_known(frame: pd.DataFrame, domain: Domain, where: str = "table") -> None:
-    """Hold a raw table against all that is public: columns, values of those that are not bought, structural zeros.
+    """Check a raw table against all that is public: columns, values of those that are not open, structural zeros.
 
     Raises
     ------

@@ -95,7 +95,7 @@ class BoughtUnit(Unit):
     ----------
     column : str
     rows : int
-        The most that may be bought, which is public.
+        The most that may be learned, which is public.
     share : float
         Of the units, about which keep all their rows.
 

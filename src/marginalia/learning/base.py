@@ -93,7 +93,7 @@ class LinearLearner(BaseEstimator, ABC):
         if isinstance(X, PrivateRows) or (isinstance(y, str) and (domain is not None or hasattr(X, "columns"))):
             rows = rows_of(X, domain, fit=f"{type(self).__name__}.fit")
             if rows.domain.is_open:
-                self._check_purchases(rows, y)
+                self._check_target_is_public(rows, y)
             if is_frame(X):
                 self.from_frame_ = True
             return rows
@@ -101,8 +101,8 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
         return X
 
-    def _check_purchases(self, rows: PrivateRows, target: object) -> None:
-        """Refuse, before anything is bought, a target that cannot be learnt."""
+    def _check_target_is_public(self, rows: PrivateRows, target: object) -> None:
+        """Raise, before anything is learned privately, if the target is open or cannot be predicted."""
         if not isinstance(target, str):
             raise InputError("with a RawTable, y is the name of the target column: fit(table, 'target')")
         for column in rows.domain.open_columns:

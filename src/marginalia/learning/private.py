@@ -114,9 +114,9 @@ class BudgetedLearner(LinearLearner):
         y : str or array-like of shape (n,)
             The target's name with a table or a raw data frame, its values with an array.
         domain : Domain, dict or path of a domain file, optional
-            Of a raw data frame. Labels and edges that a domain leaves open are bought in the ledger of this fit.
+            Of a raw data frame. Labels and edges that a domain leaves open are learned in the ledger of this fit.
         preprocessing_share : float, default 0.1
-            Share of the budget for these purchases; see `preprocess`.
+            Share of the budget for what is learned so; see `preprocess`.
 
         Returns
         -------

@@ -80,9 +80,9 @@ class _DDSSP(LinearLearner):
             The target's name with a table or a raw data frame, its values with an array.
         domain : Domain, dict or path of a domain file, optional
             Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a domain leaves open are
-            bought in the ledger of `marginals`.
+            learned in the ledger of `marginals`.
         preprocessing_share : float, default 0.1
-            Share of the budget for these purchases; see `preprocess`.
+            Share of the budget for what is learned so; see `preprocess`.
 
         Returns
         -------

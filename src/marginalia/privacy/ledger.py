@@ -276,7 +276,7 @@ class Ledger:
 
     @property
     def read_off(self) -> str:
-        """What the domain has from the private rows, as a clause; empty where all of it is public or bought.
+        """What the domain has from the private rows, as a clause; empty where all of it is public or learned privately.
 
         >>> known = PublicInput(READ_OFF, {"labels": ["ward", "city"], "edges": ["age"]}, "inferred")
         >>> Ledger("add_remove", public_inputs=[known]).read_off

@@ -244,7 +244,7 @@ def interval_metrics(model: Any, made: Table, table: CountSource) -> dict[str, f
 
 
 def reference_domain(raw: RawTable) -> Domain:
-    """Return a domain in which rows are compared where each fit has bought its own; no private release.
+    """Return a domain in which rows are compared where each fit learns its own; no private release.
 
     Bins of equal count, and the most frequent categories, read off the very rows: what fits without privacy are given,
     and what tables of different domains are measured in.

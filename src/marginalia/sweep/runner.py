@@ -280,7 +280,7 @@ class Runner:
             model = self._fit(cell, train, task, source)
             proof = self._certify(cell, model, source) if cell.arm.is_private else (math.inf, "")
         if isinstance(test, RawTable):
-            test = test.coded(model.encoder_.domain)  # what this run has bought
+            test = test.coded(model.encoder_.domain)  # what this run has learned
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
     def _fit(self, cell: Cell, train: Rows, task: Task | None = None, source: Any = None) -> Any:

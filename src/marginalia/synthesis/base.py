@@ -153,9 +153,9 @@ class Synthesizer(Parameters, ABC):
         y : None
             There for scikit-learn.
         domain : Domain, dict or path of a domain file, optional
-            Of a data frame. Labels and edges that a domain leaves open are bought in the ledger of this fit.
+            Of a data frame. Labels and edges that a domain leaves open are learned in the ledger of this fit.
         preprocessing_share : float, default 0.1
-            Share of the budget for these purchases; see `preprocess`.
+            Share of the budget for what is learned so; see `preprocess`.
 
         Returns
         -------

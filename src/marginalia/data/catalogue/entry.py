@@ -109,7 +109,7 @@ class Entry(Strict):
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
     domain: dict[str, Any] | None = None  # what a domain file says, in place of attributes
-    preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of each run's budget, for what is bought
+    preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of a run's budget, for what it learns
     book: str | None = Field(default=None, min_length=1)  # of the table: each private fit is entered in it, or refused
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says

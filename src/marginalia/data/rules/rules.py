@@ -247,7 +247,7 @@ def has_value(attribute: Attribute) -> NDArray[np.bool_]:
 def chosen(attribute: Attribute, texts: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which codes a set of values of `Never` means, shape (size,).
 
-    A label that was not bought is the value of no code.
+    A label that was not learned is the value of no code.
 
     >>> chosen(Attribute("age", 3, edges=(0, 15, 40, 90), type="integer"), ("< 40",))
     array([ True,  True, False])
@@ -364,5 +364,5 @@ def _check_set(column: Attribute, texts: Sequence[str]) -> None:
         if column.edges is not None and text != "missing" and not _THRESHOLD.fullmatch(text):
             raise InputError(f"of the bins of '{column.name}' say '< 15' or '>= 15', not {values.shown(text)}")
         found = text in known if column.edges is None else chosen(column, (text,)).any()
-        if not column.lenient and not found:  # an error would reveal what was not bought
+        if not column.lenient and not found:  # an error would reveal which labels were learned
             raise unknown_name(f"value of '{column.name}'", text, column.texts)

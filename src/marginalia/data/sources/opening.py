@@ -153,7 +153,7 @@ class Data:
         ----------
         domain : Domain
         share : float, optional
-            Of the budget, for what is bought; see `RawTable`.
+            Of the budget, for what is learned privately; see `RawTable`.
         where : str
             The domain file, for error messages.
         notes : list of str, optional
