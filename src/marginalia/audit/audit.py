@@ -215,7 +215,7 @@ def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[
         return subject.fit(g.base, seed, epsilon, subject.delta)
 
     releases = exact_releases(fit, g.base.who)
-    perturbed = [] if g.base.frame.schema is not None else [r for r in releases if r.call.mechanism == "objective"]
+    perturbed = [] if g.base.frame.open_domain is not None else [r for r in releases if r.call.mechanism == "objective"]
     terms = [linear_term(r.call, r.value, g.base) / r.call.scale for r in perturbed]
     return laws.noise_of(releases) | ({"linear term": np.concatenate(terms)} if terms else {})
 
@@ -287,7 +287,7 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
 def _linear_terms(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
     """Return the shares of the bound by which linear terms of neighbours differ, for objective perturbation."""
     theta = next((r for r in g.releases if r.call.mechanism == "objective"), None)
-    if theta is None or g.base.frame.schema is not None:  # what was learned decides what its coefficients are of
+    if theta is None or g.base.frame.open_domain is not None:  # what was learned decides what its coefficients are of
         return [], []
     at = 0
     tables = [g.base.replaced(at, record) for record in records(g.base, 5, np.random.default_rng(3))]

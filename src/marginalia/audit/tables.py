@@ -21,7 +21,7 @@ from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.data.units import Unit, hashes_of
 
 Generator = np.random.Generator
-SHARE = 0.5  # of the budget, for what is bought: on a hundred rows less would buy nothing
+SHARE = 0.5  # of the budget, for private labels and edges: on a hundred rows less would find none
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Frame:
         Arrays only.
     target_bound : float
         Arrays only; the bound of rows' norms is 1.
-    schema : Domain or None
-        What fits are told of the domain, whose labels are the raw values; the rest they buy.
+    open_domain : Domain or None
+        What fits are told in place of `domain`, whose labels are the raw values; they learn the rest privately.
     source : {"", "parquet"}
         Rows in memory, or a file that is streamed.
     unit : Unit or None
@@ -56,7 +56,7 @@ class Frame:
     one_hot: tuple[str, ...] | None = None
     n_features: int = 0
     target_bound: float = 1.0
-    schema: Domain | None = None
+    open_domain: Domain | None = None
     source: str = ""
     unit: Unit | None = None
     wide: bool = False
@@ -119,9 +119,9 @@ class SyntheticTable:
         """The table, as fits get it."""
         if self.frame.source:
             return self._streamed
-        if self.frame.schema is None:
+        if self.frame.open_domain is None:
             return self.coded
-        return RawTable(self.coded.to_frame(original=True), self.frame.schema, SHARE)
+        return RawTable(self.coded.to_frame(original=True), self.frame.open_domain, SHARE)
 
     @cached_property
     def _folder(self) -> TemporaryDirectory[str]:
@@ -214,7 +214,7 @@ BOUGHT = Frame(
         ]
     ),
     _TARGETS,
-    schema=Domain.from_dict(
+    open_domain=Domain.from_dict(
         {
             "attributes": [
                 {"name": "a", "type": "integer", "edges": {"private": "quantile", "bins": 4}},

@@ -87,15 +87,6 @@ def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]
         raise InputError(f"cannot write {out}: {folder} takes no new files; choose a folder you can write to") from None
 
 
-def read_domain(path: Path) -> Domain:
-    """Read a domain from JSON or YAML; warn of what was read off the private rows."""
-    from marginalia.data.domain import Domain
-
-    domain = Domain.from_yaml(path).require_closed(str(path))
-    _warn_of_inferred(path, domain)
-    return domain
-
-
 def read_domain_of_unit(path: Path, column: str | None, rows: int | None) -> Domain:
     """Read a domain with its privacy unit: that of the options, where the file names none."""
     from marginalia.data.domain import Domain
