@@ -50,8 +50,8 @@ def quality(
     from marginalia.quality.quality import measure
 
     with showing("comparing"):
-        (rows, made), samples = read_compared(real, str(synthetic), domain)
         units = units_line(real, domain)
+        (rows, made), samples = read_compared(real, str(synthetic), domain)
         found = measure(rows, made, samples=samples, synthetic_path=synthetic)
     if out is not None:
         write_quality(
@@ -69,6 +69,8 @@ def _lines(found: Quality) -> Iterator[str]:
     if found.is_sampled:
         compared = f"{len(found.real):,} and {len(found.synthetic):,} of them"
         yield f"compared         {compared}, drawn at random by seed {found.seed}"
+    if found.compared:
+        yield f"compared         {found.compared}"
     if found.raw is not None:
         yield from _raw_lines(found.raw)
     yield f"domain's codes   marginal error {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"

@@ -136,9 +136,9 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
     from marginalia.sweep.metrics import reference_domain
 
     public = Domain.from_yaml(domain)
-    public = public.project(public.names)  # of all rows, whatever their units
+    unit, public = public.unit, public.project(public.names)  # of all rows, whatever their units
     _warn_of_inferred(domain, public)
-    ours, theirs = (Sample.read(data, public) for data in (real, synthetic))
+    ours, theirs = Sample.read(real, public, unit=unit), Sample.read(synthetic, public)
     whole = public
     if public.is_open:
         whole = reference_domain(RawTable.of(ours.frame[list(public.names)], public, where=real))
@@ -148,21 +148,17 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
 def units_line(data: str, domain: Path) -> str:
     """Return one line on how many rows of a table its units keep; empty where the domain file names no unit."""
     from marginalia.data.domain import Domain
-    from marginalia.data.reading import read_raw
     from marginalia.data.sources.bounded import sizes_of_units
     from marginalia.data.sources.opening import Data
-    from marginalia.data.units import kept_line, unit_sizes
+    from marginalia.data.units import kept_line
 
     public = Domain.from_yaml(domain)
     if (unit := public.unit) is None:
         return ""
-    if (named := Data.parse(data)).is_streamed:
-        domain_of_rows = public.project(public.names).placeholder()
-        return kept_line(unit, sizes_of_units(named.stream(domain_of_rows), unit))
-    frame = read_raw(data)
-    if unit.column not in frame.columns:
+    source = Data.parse(data).stream(public.project(public.names).placeholder())
+    if unit.column not in source.columns:
         return f"units: the file has no column '{unit.column}'; all figures are of its rows"
-    return kept_line(unit, unit_sizes(frame[unit.column], unit))
+    return kept_line(unit, sizes_of_units(source, unit))
 
 
 def _with_rows(rows: _R, data: str) -> _R:

@@ -101,7 +101,8 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
 
 def _notices(quality: Quality) -> list[str]:
     """Return what must not be overlooked."""
-    notices = [f"{cause}." for cause in quality.raw.causes[:_CAUSES]] if quality.raw is not None else []
+    notices = [quality.compared] if quality.compared else []
+    notices += [f"{cause}." for cause in quality.raw.causes[:_CAUSES]] if quality.raw is not None else []
     found = quality.examination
     if found is None:
         notices.append("No certificate lies beside the synthetic file: nothing is known of its privacy.")
@@ -161,7 +162,9 @@ def _rows_table(quality: Quality) -> page_tables.HtmlTable:
             f"{copied.fresh:.2%} (the other half)",
         ),
         (
-            "Real rows without an equal: how many there are, and how many are met",
+            "Real rows without an equal: how many there are, and how many are met"
+            if quality.n_units is None
+            else "Different real rows that one unit alone has: how many there are, and how many are met",
             f"{copied.unique_found:,} ({found:.2%})",
             f"{copied.unique:,}",
         ),

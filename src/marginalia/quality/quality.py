@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from marginalia.data.encode import zero_rows
 from marginalia.data.table import Table
+from marginalia.data.units import Numbers, Unit
 from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
 from marginalia.quality.cells import Marginals, Partition
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
-from marginalia.quality.raw_rows import Sample, sampled
+from marginalia.quality.raw_rows import Sample, random_half, sampled
 
 _AT_ONCE = 2**16  # rows that are hashed
 
@@ -80,7 +81,7 @@ class Copies:
     fresh : float
         The same share of the other half of the real table: what rows of people who are not in it would show.
     unique : int
-        Real rows that no other real row equals.
+        Real rows that no other real row equals; with privacy units, different real rows that one unit alone has.
     unique_found : int
         Those of them that some synthetic row equals (SDNist's unique exact matches).
     """
@@ -91,16 +92,16 @@ class Copies:
     unique_found: int
 
 
-def copies(real: Table, synthetic: Table, *, seed: int = 0) -> Copies:
-    """Count synthetic rows that equal real ones; `seed` halves the real table."""
+def copies(real: Table, synthetic: Table, *, units: Numbers | None = None, seed: int = 0) -> Copies:
+    """Count synthetic rows that equal real ones; `seed` halves the real table by its `units`, by default its rows."""
     ours, theirs = _keys(real), _keys(synthetic)
-    order = np.random.default_rng(seed).permutation(len(ours))
-    half, others = ours[order[: len(ours) // 2]], ours[order[len(ours) // 2 :]]
-    distinct, counts = np.unique(ours, return_counts=True)
-    alone = distinct[counts == 1]
+    owners = np.arange(len(ours)) if units is None else units
+    half = random_half(owners, seed=seed)
+    of_one_unit = pd.DataFrame({"row": ours, "unit": owners}).groupby("row")["unit"].nunique() == 1
+    alone = of_one_unit.index[of_one_unit]
     return Copies(
-        synthetic=float(np.isin(theirs, half).mean()),
-        fresh=float(np.isin(others, half).mean()),
+        synthetic=float(np.isin(theirs, ours[half]).mean()),
+        fresh=float(np.isin(ours[~half], ours[half]).mean()),
         unique=len(alone),
         unique_found=int(np.isin(alone, theirs).sum()),
     )
@@ -148,6 +149,10 @@ class Quality:
         Rows of the whole tables.
     raw : RawQuality or None
         None where only codes were given.
+    unit : Unit or None
+        The privacy unit of the domain.
+    n_units : int or None
+        Units of the real rows that were compared; None without a unit, or where the table lacks its column.
     """
 
     real: Table
@@ -162,6 +167,25 @@ class Quality:
     examination: Verdict | None
     n_rows: tuple[int, int]
     raw: RawQuality | None = None
+    unit: Unit | None = None
+    n_units: int | None = None
+
+    @property
+    def compared(self) -> str:
+        """State that rows are compared, and what the halves are halves of; empty without a privacy unit."""
+        if self.unit is None:
+            return ""
+        n, column = f"{len(self.real):,}", f"`{self.unit.column}`"
+        if self.n_units is None:
+            return (
+                f"Errors compare rows, not privacy units. The real table has no column {column}: its two random halves "
+                f"are halves of the rows, and one {column} may have rows in both."
+            )
+        return (
+            f"Errors compare rows, not privacy units: each of the {n} real rows counts once, so a {column} with more "
+            f"rows counts for more. The two random halves of the real table are halves of its {self.n_units:,} "
+            f"{column}: all rows of one {column} are in the same half."
+        )
 
     @property
     def is_sampled(self) -> bool:
@@ -181,6 +205,7 @@ class Quality:
         }
         return {
             "private": PRIVATE,
+            **({"compared": self.compared} if self.compared else {}),
             "rows": {"real": self.n_rows[0], "synthetic": self.n_rows[1]},
             "compared_rows": {"real": len(self.real), "synthetic": len(self.synthetic)},
             "raw": None if self.raw is None else self.raw.to_dict(),
@@ -216,9 +241,10 @@ def measure(
     ----------
     real, synthetic : Table
         With the same columns, in any order; two at least. Of large ones, so many random rows are compared as
-        `raw_rows.sampled` takes.
+        `raw_rows.sampled` takes. Errors compare rows; the halves of a real table with privacy units are of units.
     samples : (Sample, Sample), optional
-        The raw cells of the same rows, if these are a sample already: then raw values are compared, too.
+        The raw cells of the same rows, and their units, if these are a sample already: then raw values are compared,
+        too.
     synthetic_path : path-like, optional
         Where the synthetic table was read from: a certificate is looked for beside it.
     seed : int
@@ -237,11 +263,12 @@ def measure(
     n_rows = (len(real), len(synthetic)) if samples is None else (samples[0].n_rows, samples[1].n_rows)
     real, synthetic = (table.take(sampled(len(table), seed=seed)) for table in (real, synthetic))
     pairs = Partition.of_codes(real, synthetic).marginals(verbose=verbose)
+    unit, units = (real.unit, real.units) if samples is None else (samples[0].unit, samples[0].units)
     raw = None
     if samples is not None:
         ours, theirs = (sample.values(real.domain) for sample in samples)
         rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
-        raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
+        raw = measure_raw(ours, theirs, real.domain, rules=rules, units=units, seed=seed, verbose=verbose)
     proof = certificate_path(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
@@ -250,11 +277,13 @@ def measure(
         seed,
         columns(real, synthetic),
         pairs,
-        copies(real, synthetic, seed=seed),
+        copies(real, synthetic, units=units, seed=seed),
         impossible(real),
         impossible(synthetic),
         certificate,
         None if certificate is None else verify(certificate, table=synthetic_path),
         n_rows,
         raw,
+        unit,
+        None if units is None else len(np.unique(units)),
     )

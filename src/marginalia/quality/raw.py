@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
 from marginalia.data.rules.raw_rows import obeyed
+from marginalia.data.units import Numbers
 from marginalia.data.values import SECONDS
 from marginalia.progress import bar
 from marginalia.quality.causes import BAD, GOOD, WRONG, Facts, causes
 from marginalia.quality.cells import COARSE, FINE, Cells, Marginals, Partition, Values, distance, shares
-from marginalia.quality.raw_rows import attributes_of, kind_of
+from marginalia.quality.raw_rows import attributes_of, kind_of, random_half
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 DAY = 86_400
@@ -88,7 +89,7 @@ class RawQuality:
     pairs : Marginals
         Of every pair of columns, each cut into about 10 cells.
     halves : float or None
-        Mean of the same for two random halves of the real rows; None for few rows.
+        Mean of the same for two random halves of the real rows, or of their privacy units; None for few rows.
     missing : float
         Total variation distance of the patterns of missing cells.
     nested : dict of str to float
@@ -175,6 +176,7 @@ def measure_raw(
     domain: Domain,
     *,
     rules: Mapping[str, Shares] | None = None,
+    units: Numbers | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> RawQuality:
@@ -188,14 +190,15 @@ def measure_raw(
         That of the synthetic table: its bins are looked at for causes.
     rules : mapping, optional
         What `rules_obeyed` found.
+    units : ndarray of shape (n,), optional
+        The number of the privacy unit of each real row. Default: each row is one.
     seed : int
         Of the halves of the real rows.
     verbose : bool
         Show a bar.
     """
     n, compared = len(next(iter(real.values()))), attributes_of(domain)
-    halves = np.zeros(n, dtype=bool)
-    halves[np.random.default_rng(seed).permutation(n)[: (n + 1) // 2]] = True
+    half = random_half(np.arange(n) if units is None else units, seed=seed, larger=True)
     columns, coarse = [], Partition({}, {}, {})
     with bar("raw values", len(real), verbose=verbose) as advance:
         for name, column in real.items():
@@ -213,7 +216,7 @@ def measure_raw(
         rows=(n, len(next(iter(synthetic.values())))),
         columns=sorted(columns, key=lambda one: -one.error),
         pairs=coarse.marginals(verbose=verbose),
-        halves=coarse.halved(halves).marginals().error if n >= _HALVES else None,
+        halves=coarse.halved(half).marginals().error if n >= _HALVES and not half.all() else None,
         missing=missing,
         nested=nested,
         rules=dict(rules or {}),

@@ -17,6 +17,7 @@ from marginalia.data.cells import Cell, cells_of
 from marginalia.data.domain import Domain
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
+from marginalia.data.units import Numbers, Unit, check_spellings, keys_of
 from marginalia.errors import InputError
 from marginalia.progress import bar
 from marginalia.quality.cells import Values
@@ -34,6 +35,26 @@ def sampled(n: int, *, seed: int, most: int = MOST_ROWS) -> NDArray[np.int64]:
     if n <= most:
         return np.arange(n)
     return np.sort(np.argpartition(np.random.default_rng(seed).random(n), most)[:most])
+
+
+def random_half(units: Numbers, *, seed: int, larger: bool = False) -> NDArray[np.bool_]:
+    """Return which rows lie in a random half of the units: all rows of a unit, or none.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n,)
+        The number of the unit of each row; without privacy units, each row is one.
+    seed : int
+    larger : bool
+        Of an odd number of units, the larger half.
+
+    >>> random_half(np.array([7, 9, 7, 7]), seed=0)
+    array([ True, False,  True,  True])
+    """
+    distinct, number = np.unique(units, return_inverse=True)
+    chosen = np.zeros(len(distinct), dtype=bool)
+    chosen[np.random.default_rng(seed).permutation(len(distinct))[: (len(distinct) + larger) // 2]] = True
+    return chosen[number]
 
 
 def kind_of(attribute: Attribute) -> str:
@@ -57,15 +78,30 @@ class Sample:
         Raw cells of the columns of the domain, and of those that it derives from them.
     n_rows : int
         Of the whole table.
+    unit : Unit or None
+        The privacy unit of the domain.
+    units : ndarray of shape (n,) or None
+        The number of the unit of each row; None without a unit, or where the table lacks its column.
     """
 
     frame: pd.DataFrame
     n_rows: int
+    unit: Unit | None = None
+    units: Numbers | None = None
 
     @classmethod
-    def read(cls, data: str | os.PathLike[str], domain: Domain, *, seed: int = 0, verbose: bool = False) -> Sample:
+    def read(
+        cls,
+        data: str | os.PathLike[str],
+        domain: Domain,
+        *,
+        unit: Unit | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> Sample:
         """Read `sampled` rows of a file, of files of a pattern, or of a database; see `Data`.
 
+        All rows count, also those that a fit leaves out of its units; the domain names none, `unit` does.
         The rows are counted first, so that memory holds the sampled rows and a batch only.
         """
         named = Data.parse(data)
@@ -73,7 +109,8 @@ class Sample:
         n_rows, first = source.n_rows, 0
         if not n_rows:
             raise InputError(f"{named.name}: the table has no rows")
-        rows, parts = sampled(n_rows, seed=seed), []
+        rows, parts, keys = sampled(n_rows, seed=seed), [], []
+        known = unit if unit is not None and unit.column in source.columns else None
         with bar(f"rows of {named.name}", n_rows, verbose=verbose) as advance:
 
             def among_next(n: int) -> NDArray[np.int64]:
@@ -84,9 +121,17 @@ class Sample:
                 advance(n)
                 return found
 
-            for batch in source.raw(among_next, list(dict(source.domain.rules.derived))):
+            also = [*dict(source.domain.rules.derived), *([] if known is None else [known.column])]
+            for batch in source.raw(among_next, also):
+                if known is not None:
+                    texts, which = keys_of(batch.pop(known.column), known)
+                    keys.append(texts[which])
                 parts.append(pd.DataFrame({name: column.rows() for name, column in batch.items()}, dtype=object))
-        return cls(pd.concat(parts, ignore_index=True), n_rows)
+        frame, units = pd.concat(parts, ignore_index=True), None
+        if known is not None:
+            distinct, units = np.unique(np.concatenate(keys), return_inverse=True)
+            check_spellings(distinct.tolist(), known)
+        return cls(frame, n_rows, unit, units)
 
     def coded(self, domain: Domain, where: str) -> Table:
         """Return the codes of these rows."""
