@@ -66,8 +66,12 @@ def test_a_book_is_of_one_unit(tmp_path):
     book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, unit="patient")
     with charging(book, "first"):
         Independent(epsilon=0.5).fit(patients())
-        with pytest.raises(InputError, match="their costs do not add up"):
+        with pytest.raises(InputError, match=r"t\.book protects one `patient`, this release protects one row.*add up"):
             Independent(epsilon=0.5).fit(patients().of_units(None, None))
+    assert book.protects == "one `patient`"
+    book.check_unit(Unit("patient", 7))
+    with pytest.raises(InputError, match=r"this release protects one `ward id`.* --epsilon E --unit 'ward id'`"):
+        book.check_unit(Unit("ward id"))
     assert PrivacyOdometer(tmp_path / "t.book").ledger.neighbours.unit.column == "patient"
     assert 0.4 < PrivacyOdometer(tmp_path / "t.book").ledger.epsilon_spent < 0.51  # at the delta of the first part
 

@@ -27,6 +27,9 @@ def open_budget(
     reserve: Annotated[
         float, typer.Option(help="Part of epsilon for releases that Gaussian DP does not price: DP-SGD on samples, ...")
     ] = 0.0,
+    unit: Annotated[
+        str | None, typer.Option(help="Column of the privacy unit that all releases protect; default: one row.")
+    ] = None,
 ) -> Answer:
     """Open a budget file: the total that all releases of a table may cost together.
 
@@ -35,23 +38,26 @@ def open_budget(
     fixed now, is for DP-SGD on samples of the rows, objective perturbation, private tuning and Laplace noise. Seeded
     releases are refused, too: two of them may have the same noise. With --experiments they are accepted.
 
+    A release of a domain that names a privacy unit needs a file that was opened with this --unit.
+
     Example: marginalia budget open t.budget --epsilon 2
     """
     from marginalia.privacy.odometer import PrivacyOdometer
 
     opened = PrivacyOdometer.create(
-        file, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve
+        file, relation, epsilon=epsilon, delta=delta, unit=unit, experiments=experiments, reserve=reserve
     )
     ledger = opened.ledger
     facts = {"file": str(file), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
-    facts |= _reserve(ledger)
+    facts |= {"protects": opened.protects, **_reserve(ledger)}
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
-    line = f"{file}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
+    total = f"epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, protects {opened.protects}"
+    line = f"{file}: {total}, nothing entered{purpose}"
     return Answer(facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
 
 
 def show_budget(file: BudgetPath) -> Answer:
-    """Show what was entered, what all of it costs together, and what is left.
+    """Show what is protected, what was entered, what all of it costs together, and what is left.
 
     Example: marginalia budget show t.budget
     """
@@ -69,10 +75,10 @@ def show_budget(file: BudgetPath) -> Answer:
         left = (0.0, 0.0)
     spent = found.epsilon_spent
     facts = {"file": str(file), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
-    facts |= {"experiments": found.experiments, "seeded_events": found.n_seeded, "problem": problem or None}
-    facts |= {"spent": None if problem else spent, "left": left, **_reserve(ledger)}
+    facts |= {"protects": found.protects, "experiments": found.experiments, "seeded_events": found.n_seeded}
+    facts |= {"problem": problem or None, "spent": None if problem else spent, "left": left, **_reserve(ledger)}
     facts["releases"] = [{"release": name, "events": n} for name, n in releases]
-    lines = [f"{name}: {n} events" for name, n in releases]
+    lines = [f"protects: {found.protects}", *(f"{name}: {n} events" for name, n in releases)]
     if found.experiments:
         n = f"{found.n_seeded} of {len(ledger.events)} events"
         lines.append(f"for experiments: {n} are seeded; the sum is no guarantee, as their noise may be the same")

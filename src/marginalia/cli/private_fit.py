@@ -121,6 +121,7 @@ class PrivateFit:
         from marginalia.privacy.odometer import PrivacyOdometer, charging
 
         odometer = PrivacyOdometer(path)
+        odometer.check_unit(self.rows.unit)
         odometer.check_room(epsilon, self.budget.delta)
         with charging(odometer, f"{self.name} on {Path(self.data).name}, epsilon {epsilon:g}") as recorder:
             yield lambda model: recorder.check_complete(model, self.name)

@@ -65,6 +65,15 @@ def convert_event(event: Event, own: Relation, relation: Relation) -> Event:
     return event
 
 
+def protected(unit: Unit | None) -> str:
+    """Return what releases protect, whatever the number of rows per unit.
+
+    >>> protected(None), protected(Unit("patient", 3))
+    ('one row', 'one `patient`')
+    """
+    return "one row" if unit is None else f"one `{unit.column}`"
+
+
 def check_same_unit(one: Unit | None, other: Unit | None) -> None:
     """Raise `InputError` if two releases protect different privacy units. The number of rows per unit may differ.
 
@@ -80,7 +89,7 @@ def check_same_unit(one: Unit | None, other: Unit | None) -> None:
     marginalia.errors.InputError: one release protects one row, another one `patient`: their costs do not add up
     """
     if (one and one.column) != (other and other.column):
-        first, second = sorted("one row" if unit is None else f"one `{unit.column}`" for unit in (one, other))
+        first, second = sorted(map(protected, (one, other)))
         raise InputError(f"one release protects {second}, another {first}: their costs do not add up")
     types = {unit.type for unit in (one, other) if unit is not None and unit.type is not None}
     if one is not None and len(types) > 1:

@@ -25,6 +25,7 @@ import hashlib
 import json
 import math
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,7 +39,7 @@ from typing import Any
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.conversion import check_same_unit, convert_event
+from marginalia.privacy.conversion import check_same_unit, convert_event, protected
 from marginalia.privacy.events import Event, describe, rebuild
 from marginalia.privacy.filters import ROUNDING, OneOf
 from marginalia.privacy.ledger import Ledger
@@ -134,7 +135,7 @@ class PrivacyOdometer:
         epsilon, delta : float
             The total.
         unit : str, optional
-            Column of the privacy unit.
+            Column of the privacy unit that all releases protect. Default: they protect one row.
         experiments : bool
             Accept seeded releases. Their costs are added as if their noise were independent, which no one can check:
             the sum is no guarantee.
@@ -178,6 +179,11 @@ class PrivacyOdometer:
         return self._ledger
 
     @property
+    def protects(self) -> str:
+        """What each release protects: one row, or one privacy unit by its column."""
+        return protected(self.ledger.neighbours.unit)
+
+    @property
     def problem(self) -> str:
         """Why the cost of the entries is unknown, so that everything counts as spent; else empty."""
         with self._locked() as file:
@@ -211,6 +217,25 @@ class PrivacyOdometer:
         if problem := self._problem():
             raise PrivacyError(f"nothing is left: {problem}")
         return ledger.remaining_budget()
+
+    def check_unit(self, unit: Unit | None) -> None:
+        """Raise `InputError` if a release that protects `unit` cannot be entered: the file protects another one."""
+        self._check_unit(unit, self.ledger)
+
+    def _check_unit(self, unit: Unit | None, ledger: Ledger) -> None:
+        own = ledger.neighbours.unit
+        if (own and own.column) == (unit and unit.column):
+            check_same_unit(unit, own)  # the types of their keys
+            return
+        option, fix = "", ""
+        if unit is not None:
+            option = f" --unit {shlex.quote(unit.column)}"
+        elif own is not None:
+            fix = f"name the unit in the domain (unit: {own.column}), or "
+        raise InputError(
+            f"{self.path} protects {protected(own)}, this release protects {protected(unit)}, and their costs do not "
+            f"add up: {fix}open another budget file by `marginalia budget open FILE --epsilon E{option}`"
+        )
 
     def check_room(self, epsilon: float, delta: float) -> None:
         """Raise `RefusedError` if a fit with this budget does not fit in, before its first release is spent in vain."""
@@ -254,7 +279,7 @@ class PrivacyOdometer:
             if neighbours.unit is not None:
                 entry["unit"] = neighbours.unit.summary()
             self._check_addition(randomness)
-            check_same_unit(neighbours.unit, self._ledger.neighbours.unit)
+            self._check_unit(neighbours.unit, self._ledger)
             converted = convert_event(event, neighbours.relation, self._ledger.relation)
             self._ledger.calibration = "tight"  # old entries always count; new ones may be refused
             try:
