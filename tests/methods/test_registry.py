@@ -74,7 +74,6 @@ NAMED = {
     "reporting/figures.py": {"trivial"},  # a line, not a curve
     "reporting/html/glossary.py": {"trivial"},
     "reporting/html/report.py": {"trivial"},
-    "quality/quality.py": {"ols"},  # models without privacy, trained on the synthetic table
 }
 
 

@@ -72,7 +72,7 @@ class Location:
         if engine not in ENGINES:
             raise unknown_name("kind of database", engine if engine.isalnum() else "", ENGINES)
         place = re.split(r"\?(?:table|query)=", url.partition("://")[2], maxsplit=1)[0]
-        if ":" in place.rpartition("@")[0] or _PASSWORD.search(url):
+        if place.count("@") > 1 or ":" in place.rpartition("@")[0] or _PASSWORD.search(url):
             raise InputError(
                 "a password inside a URL is refused, as lists of processes and logs show it; give it in the "
                 "environment of the engine (PostgreSQL: PGPASSWORD, or a password file)"
