@@ -18,6 +18,7 @@ _NEEDS = {
     "mapping_type": "must be keys and values",
     "model_type": "must be keys and values",
     "bool_type": "is true or false",
+    "int_type": "must be a whole number",
 }
 
 

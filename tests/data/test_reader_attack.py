@@ -3,7 +3,6 @@
 import csv
 import datetime
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 import duckdb
@@ -113,7 +112,7 @@ def changed(plain: list, odd: list) -> list[list]:
 
 
 def encoded(batches, column: Attribute, names: list[str]) -> np.ndarray:
-    domain = Domain([replace(column, name=name) for name in names])
+    domain = Domain([column.replace(name=name) for name in names])
     return np.concatenate([found.codes for found in encode(batches, domain, on_error="collect")], axis=1)
 
 
@@ -210,7 +209,7 @@ def test_an_odd_object_changes_no_other_row_of_a_data_frame():
                 continue
             for of, column in COLUMNS.items():
                 tried += 1
-                domain = Domain([replace(column, name=name) for name in frame.columns])
+                domain = Domain([column.replace(name=name) for name in frame.columns])
                 [found] = encode([Batch("t", None, frame)], domain, on_error="collect")
                 if any(p.severity == "error" and not p.rows for p in found.problems):
                     assert isinstance(cell, list | dict | set | np.ndarray), cell  # no cell: the table is refused
@@ -226,7 +225,7 @@ def test_an_odd_object_changes_no_other_row_of_a_data_frame():
 def test_an_odd_text_of_a_csv_file_changes_no_other_row(separator, tmp_path):
     """Each in a file of its own: a quote or a line break in one cell changes how the whole file is read."""
     names, tried, moved = list(COLUMNS), 0, []
-    domain = Domain([replace(column, name=name) for name, column in COLUMNS.items()])
+    domain = Domain([column.replace(name=name) for name, column in COLUMNS.items()])
 
     def codes(cells: list[str], *, whole: bool) -> np.ndarray:
         with (tmp_path / "t.csv").open("w", newline="", encoding="utf-8") as file:

@@ -126,7 +126,7 @@ def test_one_odd_cell_moves_no_other():
         ({"type": "string", "labels": ["a"], "special": ["z"], "other": "z"}, "special text 'z' is the same"),
         ({"type": "string", "labels": ["a"], "special": ["b", "b"]}, "special text 'b' stands twice"),
         ({"type": "string", "labels": ["a"], "special": [" b"]}, "has a space at its ends"),
-        ({"type": "string", "labels": ["a"], "special": "b"}, "'special' must be a list"),
+        ({"type": "string", "labels": ["a"], "special": "b"}, "special: must be a list"),
         ({"size": 3, "special": ["b"]}, "needs a type"),
         ({"type": "string", "labels": ["a"], "size": 1, "special": ["b"]}, "codes leave none for a value"),
     ],

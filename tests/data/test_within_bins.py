@@ -95,7 +95,7 @@ def test_a_table_of_decimals_keeps_its_codes_through_files(tmp_path):
         ({"type": "integer", "edges": {"from": 0, "steps": "1-2-5"}}, "steps of numbers need both ends"),
         ({"type": "number", "edges": [0, 1, 2], "within": [[]]}, "for each of the 2 bins"),
         ({"type": "number", "edges": [0, 1], "within": [[[2, 0.5]]]}, "do not ascend inside it"),
-        ({"type": "number", "edges": [0, 1], "within": "flat"}, "'within' is log"),
+        ({"type": "number", "edges": [0, 1], "within": "flat"}, "within: is log"),
         ({"type": "string", "labels": ["a"], "within": "log"}, "'within' goes with edges"),
     ],
 )

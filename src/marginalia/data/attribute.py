@@ -5,17 +5,21 @@ Its labels or edges may be open: each fit then learns them from the private rows
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from marginalia.data import values
+from marginalia.data.edges import EDGE_KEYS, MOST_BINS, bins_of, bounds_of, edges_of, points_of
 from marginalia.errors import InputError, unknown_name
+from marginalia.validation import Strict, input_error
 
 Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date", "timestamp"]
@@ -41,6 +45,45 @@ _SOME_TIMES = {
     for unit in get_args(Unit)
 }
 _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
+
+
+def text_of(value: Any) -> str:
+    """Return a scalar of a file as text; ValueError of truth values and of nothing: YAML reads yes, no and null so.
+
+    >>> text_of(1.5), text_of(datetime.date(2024, 2, 1))
+    ('1.5', '2024-02-01')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        word = {True: "true (YAML's yes, on, true)", False: "false (YAML's no, off, false)", None: "null"}[value]
+        raise ValueError(f"{word} is not a text; put the word in quotes")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if not isinstance(value, int | float):
+        raise ValueError(f"{values.shown(value)} is not a text")
+    return values.text(value)
+
+
+def _texts_of(raw: Any) -> tuple[str, ...]:
+    if not isinstance(raw, list | tuple):
+        raise ValueError("must be a list, such as [a, b]")
+    return tuple(map(text_of, raw))
+
+
+def _within_of(raw: Any) -> Within | None:
+    if raw is None or raw == "log":
+        return raw
+    try:
+        return tuple(tuple((float(place), float(below)) for place, below in places) for places in raw)
+    except (TypeError, ValueError):
+        raise ValueError("is log, or for each bin a list of pairs [place, share below]") from None
+
+
+Text = Annotated[str, BeforeValidator(text_of, json_schema_input_type=str | float)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts_of, json_schema_input_type=tuple[str | float, ...])]
+Flag = Annotated[bool, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
 
 
 @dataclass(frozen=True)
@@ -76,8 +119,29 @@ class PrivateBins:
         return self.rule != "uniform" or self.bounds is None
 
 
-@dataclass(frozen=True)
-class Attribute:
+def _file_forms(schema: dict[str, Any]) -> None:
+    """Describe the short forms of `Attribute.from_dict`, which are no facts of a column."""
+    facts, number = schema["properties"], {"type": ["number", "string"]}
+    numbers, bounds = (
+        {"items": number, "type": "array"},
+        {"items": number, "maxItems": 2, "minItems": 2, "type": "array"},
+    )
+    bins = {"maximum": MOST_BINS, "minimum": 2, "type": "integer"}
+    forms = [
+        ({"bins": bins, "bounds": bounds}, ["bins", "bounds"]),
+        ({"from": number, "steps": {"type": ["integer", "string"]}, "to": number}, ["from", "steps", "to"]),
+        ({"bins": bins, "bounds": bounds, "private": {"enum": list(get_args(Rule))}}, ["private"]),
+    ]
+    closed = {"additionalProperties": False, "type": "object"}
+    facts["edges"] = {"anyOf": [numbers, *({**closed, "properties": keys, "required": need} for keys, need in forms)]}
+    facts["labels"] = {"anyOf": [*facts["labels"]["anyOf"], {"const": "private"}]}
+    facts["other"] = {"anyOf": [*facts["other"]["anyOf"], {"type": "boolean"}]}
+    facts |= {"points": numbers, "reviewed": {"type": "boolean"}}
+    del facts["private"], facts["size"]["default"], facts["kind"]["default"]
+    schema.pop("$defs", None)
+
+
+class Attribute(Strict, json_schema_extra=_file_forms):
     """One column: codes from 0 to ``size - 1`` and what they mean.
 
     The codes are those of the labels or bins in their order, then that of `other`, then those of `special` texts, then
@@ -146,45 +210,109 @@ class Attribute:
     True
     """
 
-    name: str
-    size: int = 0
+    name: Annotated[Text, Field(min_length=1)]
+    size: Whole = 0
     kind: Kind = "categorical"
-    labels: tuple[str, ...] | None = None
+    labels: Texts | None = None
     edges: tuple[float, ...] | None = None
     type: Type | None = None
-    bottom: bool = False
-    top: bool = False
-    other: str | None = None
-    missing: tuple[str, ...] | None = None
+    bottom: Flag = False
+    top: Flag = False
+    other: Text | None = None
+    missing: Texts | None = None
     inferred: tuple[Fact, ...] = ()
-    lenient: bool = False
-    format: str | None = None
+    lenient: Flag = False
+    format: Text | None = None
     unit: Unit | None = None
-    zone: str | None = None
-    special: tuple[str, ...] = ()
-    decimals: int | None = None
-    within: Within | None = None
+    zone: Text | None = None
+    special: Texts = ()
+    decimals: Annotated[Whole, Field(ge=0, le=values.MOST_DECIMALS)] | None = None
+    within: Annotated[Within | None, BeforeValidator(_within_of)] = None
     private: Literal["labels"] | PrivateBins | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"attribute name {self.name!r} is not a non-empty string")
+    def __init__(
+        self,
+        name: str,
+        size: int = 0,
+        kind: Kind = "categorical",
+        labels: Sequence[str] | None = None,
+        edges: Sequence[float] | None = None,
+        **facts: Any,
+    ) -> None:
+        content = {"name": name, "size": size, "kind": kind, "labels": labels, "edges": edges, **facts}
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            raise input_error(error, f"attribute '{name}'", type(self), content) from None
+
+    @classmethod
+    def from_dict(cls, item: Any) -> Self:
+        """Return the column of an entry of a domain file, which has short forms for some facts.
+
+        `size` and `kind` may be left out where labels or edges determine them. ``labels: private`` and ``edges:
+        {private: adaptive, bins: 16}`` leave the column open. Edges may be bins of equal width or steps; of dates they
+        are ISO dates. `points` adds bins of single values. ``other: true`` means the text "other"; ``reviewed: true``
+        says that whatever is `inferred` is public knowledge.
+
+        >>> Attribute.from_dict({"name": "age", "type": "integer", "edges": [0, 18, 65], "missing": []}).size
+        3
+        """
+        if not isinstance(item, Mapping) or "name" not in item:
+            raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
+        here = f"attribute '{item['name']}'"
+        if unknown := item.keys() - _FILE_KEYS:
+            raise unknown_name(f"key of {here}", min(map(str, unknown)), _FILE_KEYS)
+        try:
+            facts = _facts({key: value for key, value in item.items() if value is not None or key == "name"})
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
+        return cls(**facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys of the column in a file; what is not set is left out.
+
+        >>> Attribute("born", 1, "numeric", edges=(0.0, 2.0), type="date").to_dict()["edges"]
+        ['1970-01-01', '1970-01-03']
+        >>> Attribute("ward", type="string", private="labels").to_dict()
+        {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
+        """
+        content: dict[str, Any] = {"name": self.name, "size": self.size, "kind": self.kind}
+        content |= self.model_dump(mode="json", exclude_defaults=True, exclude={"private"})
+        unit, private = self.counted_in, self.private
+        if unit is not None and self.edges is not None:  # the first whole unit of a bin
+            content["edges"] = [values.iso(math.ceil(edge), unit) for edge in self.edges]
+        if private is not None:
+            del content["size"]
+        if private == "labels":
+            content["labels"] = "private"
+        elif private is not None:
+            content["edges"] = {"private": private.rule, "bins": private.bins}
+            if private.bounds is not None:
+                content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in private.bounds]
+            if private.points:
+                content["points"] = list(private.points)
+        return content
+
+    def replace(self, **facts: Any) -> Self:
+        """Return the column with other facts.
+
+        >>> Attribute("ward", 2).replace(kind="ordinal").kind
+        'ordinal'
+        """
+        return type(self)(**{**self.__dict__, **facts})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.is_open:
             self._check_open()
-            return
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            return self
+        if self.size < 1:
             raise self._wrong(f"size must be a positive integer, not {self.size!r}")
         if self.size > LARGEST_SIZE:
             raise self._wrong(
                 f"size {self.size:,} is above {LARGEST_SIZE:,}, the most whose counts (8 bytes each) methods can hold; "
                 "make its bins coarser or leave the column out"
             )
-        if self.kind not in get_args(Kind):
-            raise unknown_name(f"kind of attribute '{self.name}'", str(self.kind), get_args(Kind))
-        if self.type is not None and self.type not in get_args(Type):
-            raise unknown_name(f"type of attribute '{self.name}'", str(self.type), get_args(Type))
-        if unknown := set(self.inferred) - set(get_args(Fact)):
-            raise unknown_name(f"fact under 'inferred' of attribute '{self.name}'", min(unknown), get_args(Fact))
         if self.n_values < 1:
             raise self._wrong(
                 f"{self.size} codes leave none for a value, besides those of 'other', 'special' and 'missing'"
@@ -195,6 +323,7 @@ class Attribute:
         self._check_edges()
         self._check_within()
         self._check_type()
+        return self
 
     @property
     def is_open(self) -> bool:
@@ -232,8 +361,7 @@ class Attribute:
         missing = self.missing or ()
         if edges is not None:
             known = tuple(map(float, edges))
-            return replace(
-                self,
+            return self.replace(
                 size=len(known) + len(self.special),
                 kind="numeric",
                 edges=known,
@@ -363,15 +491,15 @@ class Attribute:
         _check_texts(self, "label", self.labels)
         if self.edges is not None:  # labels name the bins
             return
+        known = []
         for label in self.labels:
             try:
-                value_of(self, label)
+                known.append(value_of(self, label))
                 if self.type == "timestamp":
                     values.whole_moment(label, self.unit or "second", self.format, zone=self.zone)
             except ValueError as error:
                 raise self._wrong(f"label {values.shown(label)} {error}; its type is {self.type}") from None
-        known = self.label_values
-        if len(set(known)) != len(known):
+        if len(set(known)) < len(known):
             twice = self.labels[[i for i, v in enumerate(known) if known.count(v) > 1][1]]
             raise self._wrong(f"label {values.shown(twice)} is the same value as one before it")
         if self.type == "integer" and max(map(abs, known)) >= _LARGEST_WHOLE:
@@ -379,6 +507,8 @@ class Attribute:
 
     def _check_marks(self) -> None:
         """No mark or special text is a value: neither a label, nor what files or data frames may hold in its place."""
+        if not (self.missing or self.special):
+            return
         texts = {*(self.labels or ()), *(BOOLEANS if self.type == "boolean" else ())}
         for what, marks in (("mark of missing values", self.missing or ()), ("special text", self.special)):
             _check_texts(self, what, marks)
@@ -417,7 +547,8 @@ class Attribute:
             self._check_whole_bins()
         if self.decimals is not None:
             self._check_decimal_bins()
-        marks = self.mark_values
+        if not (marks := self.mark_values):
+            return
         for a, b in zip(self.edges, self.edges[1:], strict=False):
             first = a
             while first in marks:
@@ -441,8 +572,6 @@ class Attribute:
             raise self._wrong(f"a timestamp needs its 'unit': {', '.join(get_args(Unit))}")
         if self.unit is not None and self.type != "timestamp":
             raise self._wrong("'unit' is for timestamps")
-        if self.unit is not None and self.unit not in get_args(Unit):
-            raise unknown_name(f"unit of attribute '{self.name}'", str(self.unit), get_args(Unit))
         if self.zone is not None:
             if self.counted_in is None:
                 raise self._wrong("'zone' is for dates and timestamps")
@@ -470,8 +599,6 @@ class Attribute:
             return
         if self.type != "number":
             raise self._wrong("'decimals' is for type number")
-        if isinstance(self.decimals, bool) or self.decimals not in range(values.MOST_DECIMALS + 1):
-            raise self._wrong(f"decimals are a whole number from 0 to {values.MOST_DECIMALS}, not {self.decimals!r}")
         for label in self.labels or ():
             if self.edges is None and (value := values.number(label)) != values.rounded(value, self.decimals):
                 raise self._wrong(f"label {values.shown(label)} has more than {self.decimals} decimals")
@@ -496,7 +623,7 @@ class Attribute:
             raise self._wrong("'within' goes with edges")
         if self.within == "log":
             return
-        if not isinstance(self.within, tuple) or len(self.within) != self.n_values:
+        if len(self.within) != self.n_values:
             raise self._wrong(f"'within' is log, or a list of places for each of the {self.n_values} bins")
         for a, b, places in zip(self.edges, self.edges[1:], self.within, strict=False):
             ends = ((a, 0.0), *places, (b, 1.0))
@@ -525,6 +652,9 @@ class Attribute:
         if self.lenient and (self.missing is None or not (self.other is not None or (self.bottom and self.top))):
             raise self._wrong("lenient needs 'missing', and 'bottom' and 'top', or 'other'")
         self._check_marks()
+
+
+_FILE_KEYS = {*Attribute.model_fields, "points", "reviewed"} - {"private"}
 
 
 def value_of(attribute: Attribute, label: str) -> Any:
@@ -557,34 +687,86 @@ def number_or_text(attribute: Attribute, mark: str) -> float | str:
     return value if isinstance(value, str) else float(value)
 
 
-def point_edges(points: Iterable[float], of_type: Type | None, decimals: int | None) -> tuple[float, ...]:
-    """Return the edges of bins that hold one value each: one unit wide, or 0 alone among numbers without decimals.
+def _facts(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a column from an entry of a domain file; see `Attribute.from_dict`."""
+    if not isinstance(reviewed := item.pop("reviewed", False), bool):
+        raise InputError(f"'reviewed' is true or false, not {values.shown(reviewed)}")
+    if reviewed:
+        item["inferred"] = ()
+    if not isinstance(zone := item.get("zone", ""), str):
+        raise InputError(f"'zone' is a text, such as Europe/Berlin, not {values.shown(zone)}")
+    if (decimals := item.get("decimals", 0)) not in range(values.MOST_DECIMALS + 1):
+        raise InputError(f"decimals are a whole number from 0 to {values.MOST_DECIMALS}, not {values.shown(decimals)}")
+    labels, edges, points = item.get("labels"), item.get("edges"), item.pop("points", None)
+    item.setdefault("kind", "categorical" if edges is None else "numeric")
+    if isinstance(other := item.get("other"), bool):
+        item["other"] = OTHER if other else None
+    if labels == "private" or (isinstance(edges, Mapping) and "private" in edges):
+        return _open_facts(item, points)
+    if edges is not None:
+        item["edges"] = edges_of(edges, item)
+    if points is not None:
+        item["edges"] = _with_points(item.get("edges"), points, item)
+    if edges is not None and len(item["edges"]) < 2:
+        raise InputError(f"bins have two edges at least, such as [0, 18, 65], not {values.shown(edges)}")
+    if "size" not in item:
+        known = len(item["edges"]) - 1 if labels is None and edges is not None else _length(labels)
+        if labels is None and edges is None:
+            if item.get("type") != "boolean":
+                raise InputError("needs a size, labels or edges")
+            known = 2
+        beside = sum(item.get(fact) is not None for fact in ("other", "missing"))
+        item["size"] = known + beside + _length(item.get("special"))
+    return item
 
-    >>> point_edges([0, 9.99], "number", 2), point_edges([40], "integer", None)
-    ((0.0, 0.01, 9.99, 10.0), (40.0, 41.0))
-    """
-    edges: list[float] = []
-    for point in points:
-        if of_type == "number" and decimals is None:
-            if point != 0:
-                raise InputError(f"the point {point:g} needs `decimals`: of other numbers only 0 has a bin of its own")
-            edges += [0.0, math.nextafter(0.0, 1.0)]
-            continue
-        scale = 10.0 ** (decimals or 0)
-        if values.rounded(point, decimals or 0) != point:
-            raise InputError(f"the point {point:g} has more than {decimals or 0} decimals")
-        edges += [float(point), (round(point * scale) + 1) / scale]
-    return tuple(edges)
+
+def _length(texts: Any) -> int:
+    return len(texts) if isinstance(texts, list | tuple) else 0
 
 
-def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
+def _open_facts(item: dict[str, Any], points: Any) -> dict[str, Any]:
+    """Return the facts of a column whose labels or edges are open."""
+    if "size" in item:
+        raise InputError("leave 'size' out; it follows from what is learned")
+    item.pop("lenient", None)  # the column that is learned will be
+    fact = "edges" if "labels" not in item else "labels"
+    if isinstance(item.get("inferred"), list | tuple):
+        item["inferred"] = [known for known in item["inferred"] if known != fact]  # each fit learns it
+    if fact == "labels":
+        if item.pop("labels") != "private" or "edges" in item:
+            raise InputError("give labels or edges, and one of them may be private")
+        return {**item, "private": "labels"}
+    wanted = item.pop("edges")
+    if unknown := set(wanted) - set(EDGE_KEYS):
+        raise unknown_name("key of the edges", min(map(str, unknown)), EDGE_KEYS)
+    if (rule := wanted["private"]) not in get_args(Rule):
+        raise unknown_name("rule for private edges", str(rule), get_args(Rule))
+    bounds = None if wanted.get("bounds") is None else bounds_of(wanted["bounds"], item)
+    if points is not None:
+        points_of(points, item)
+        points = edges_of(points, item)
+    return {**item, "private": PrivateBins(rule, bins_of(wanted.get("bins", 16)), bounds, points or ())}
+
+
+def _with_points(edges: tuple[float, ...] | None, points: Any, item: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the edges of a column with those of the bins of single values."""
+    added = points_of(points, item)
+    if edges is None:
+        raise InputError("'points' go with edges")
+    joined = tuple(sorted({*edges, *added}))
+    for end, flag in ((joined[:2], "bottom"), (joined[-2:], "top")):
+        if item.get(flag) and set(end) <= set(added):
+            raise InputError(f"the point {end[0]:g} has no bin of its own beside `{flag}: true`")
+    return joined
+
+
+def _check_texts(attribute: Attribute, what: str, texts: Sequence[str]) -> None:
     """Raise unless the texts differ, and each reads the same after a way through a file."""
-    texts = list(texts)
     for one in texts:
-        if not isinstance(one, str) or not one or one != one.strip() or "\0" in one:
+        if not one or one != one.strip() or "\0" in one:
             raise InputError(f"attribute '{attribute.name}': {what} {one!r} is empty or has a space at its ends")
-    twice, count = Counter(texts).most_common(1)[0] if texts else ("", 0)
-    if count > 1:
+    if len(set(texts)) < len(texts):
+        twice, _ = Counter(texts).most_common(1)[0]
         raise InputError(f"attribute '{attribute.name}': {what} {values.shown(twice)} stands twice")
 
 

@@ -6,7 +6,7 @@ A cell without a code is a `Problem`. Going back, a value inside a bin is drawn,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -535,7 +535,7 @@ def _as_text_with_special(column: pd.Series[Any], attribute: Attribute) -> pd.Se
     rest = column[plain].reset_index(drop=True).infer_objects()
     if len(rest):
         size = attribute.size - len(attribute.special)
-        written[plain] = as_text(rest, replace(attribute, special=(), size=size)).to_numpy(dtype=object)
+        written[plain] = as_text(rest, attribute.replace(special=(), size=size)).to_numpy(dtype=object)
     return written
 
 

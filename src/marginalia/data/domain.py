@@ -5,32 +5,19 @@ A domain file is read strictly. Where it leaves labels or edges to be learned fr
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import numpy as np
+from pydantic import TypeAdapter
 
 from marginalia.data import values
-from marginalia.data.attribute import (
-    NUMBERS,
-    OTHER,
-    Attribute,
-    Fact,
-    Kind,
-    PrivateBins,
-    Rule,
-    StructuralZeros,
-    Within,
-    point_edges,
-)
+from marginalia.data.attribute import Attribute, Kind, StructuralZeros, text_of
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.data.rules.feasible import feasible_row, zeros_of_rules
@@ -42,11 +29,6 @@ _KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rule
 _UNIT_KEYS = ("unit", "rows_per_unit", "unit_type")
 _DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
-_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-_EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
-_COLUMN_KEYS = (*(f.name for f in fields(Attribute) if f.name != "private"), "points")
-_READ_KEYS = (*_COLUMN_KEYS, "reviewed")
-_DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
 def _domain(content: Any) -> Domain:
@@ -64,7 +46,7 @@ def _domain(content: Any) -> Domain:
         raise InputError(f"'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
     ignored = _texts(content.get("ignored") or (), "'ignored'")
     defaults = _defaults(content.get("defaults") or {})
-    columns = [_column(_with_defaults(item, defaults)) for item in content["attributes"]]
+    columns = [Attribute.from_dict(_with_defaults(item, defaults)) for item in content["attributes"]]
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"column '{min(both)}' stands under 'attributes' and under 'ignored'")
     return Domain(
@@ -113,230 +95,6 @@ def _with_defaults(item: Any, defaults: Mapping[str, Any]) -> Any:
     return {**defaults, **item}
 
 
-def as_dict(attribute: Attribute) -> dict[str, Any]:
-    """Return the keys of an attribute in a file; what is not set is left out.
-
-    >>> as_dict(Attribute("born", 1, "numeric", edges=(0.0, 2.0), type="date"))["edges"]
-    ['1970-01-01', '1970-01-03']
-    >>> as_dict(Attribute("ward", type="string", private="labels"))
-    {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
-    """
-    content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
-    for key in _COLUMN_KEYS[3:-1]:
-        value = getattr(attribute, key)
-        if value is not None and value is not False and (value or key in ("missing", "decimals")):
-            content[key] = _listed(value)
-    unit, private = attribute.counted_in, attribute.private
-    if unit is not None and attribute.edges is not None:  # the first whole unit of a bin
-        content["edges"] = [values.iso(math.ceil(edge), unit) for edge in attribute.edges]
-    if private is not None:
-        del content["size"]
-    if private == "labels":
-        content["labels"] = "private"
-    elif private is not None:
-        content["edges"] = {"private": private.rule, "bins": private.bins}
-        if private.bounds is not None:
-            content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in private.bounds]
-        if private.points:
-            content["points"] = list(private.points)
-    return content
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(part) for part in value] if isinstance(value, tuple) else value
-
-
-def _column(item: Any) -> Attribute:
-    if not isinstance(item, Mapping) or "name" not in item:
-        raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
-    name = _text(item["name"], "the name of an attribute")
-    here = f"attribute '{name}'"
-    if unknown := set(item) - set(_READ_KEYS):
-        raise unknown_name(f"key of {here}", min(map(str, unknown)), _READ_KEYS)
-    kind = item.get("kind", "numeric" if item.get("edges") is not None else "categorical")
-    facts: dict[str, Any] = {
-        "type": item.get("type"),
-        "bottom": _flag(item, "bottom", here),
-        "top": _flag(item, "top", here),
-        "other": _other(item.get("other"), here),
-        "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
-        "inferred": _inferred(item, here),
-        "lenient": _flag(item, "lenient", here),
-        "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
-        "unit": item.get("unit"),
-        "zone": None if item.get("zone") is None else _text(item["zone"], f"{here}: 'zone'"),
-        "special": _texts(item.get("special") or (), f"{here}: 'special'"),
-        "decimals": item.get("decimals"),
-    }
-    if not isinstance(facts["decimals"], int | None):
-        raise InputError(f"{here}: decimals are a whole number, not {values.shown(facts['decimals'])}")
-    for key in ("kind", "type", "unit"):
-        if not isinstance({"kind": kind, **facts}[key], str | None):
-            raise InputError(f"{here}: '{key}' must be a word")
-    raw_labels, raw_edges = item.get("labels"), item.get("edges")
-    if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
-        return _open_column(name, here, item, kind, facts)
-    labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
-    edges = None if raw_edges is None else _edges(raw_edges, here, facts)
-    if points := _points(item, here, facts):
-        if edges is None:
-            raise InputError(f"{here}: 'points' go with edges")
-        edges = tuple(sorted({*edges, *points}))
-        for end, flag in ((edges[:2], "bottom"), (edges[-2:], "top")):
-            if facts[flag] and set(end) <= set(points):
-                raise InputError(f"{here}: the point {end[0]:g} has no bin of its own beside `{flag}: true`")
-    if edges is not None and len(edges) < 2:
-        raise InputError(f"{here}: bins have two edges at least, such as [0, 18, 65], not {values.shown(raw_edges)}")
-    known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
-    if known is None and facts["type"] == "boolean":
-        known = 2
-    counted = None if known is None else known + _beside(facts)
-    size = item.get("size", counted)
-    if size is None:
-        raise InputError(f"{here} needs a size, labels or edges")
-    within = None if item.get("within") is None else _within(item["within"], here)
-    return Attribute(name, size, kind, labels, edges, **facts, within=within)
-
-
-def _beside(facts: Mapping[str, Any]) -> int:
-    """Return the number of codes that stand for no label or bin."""
-    return (facts["other"] is not None) + len(facts["special"]) + (facts["missing"] is not None)
-
-
-def _inferred(item: Mapping[str, Any], here: str) -> tuple[str, ...]:
-    """Return the facts that were read off the rows and that nobody has confirmed as public."""
-    found = _texts(item.get("inferred") or (), f"{here}: 'inferred'")
-    if unknown := set(found) - set(get_args(Fact)):
-        raise unknown_name(f"fact under 'inferred' of {here}", min(unknown), get_args(Fact))
-    return () if _flag(item, "reviewed", here) else found
-
-
-def _open_column(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Attribute:
-    if "size" in item:
-        raise InputError(f"{here}: leave 'size' out; it follows from what is learned")
-    fact = "edges" if item.get("labels") is None else "labels"
-    facts["lenient"] = False  # the column that is learned will be
-    facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # each fit learns it
-    if fact == "labels":
-        if item["labels"] != "private" or item.get("edges") is not None:
-            raise InputError(f"{here}: give labels or edges, and one of them may be private")
-        return Attribute(name, kind=kind, private="labels", **facts)
-    wanted = item["edges"]
-    if unknown := set(wanted) - set(_EDGE_KEYS):
-        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
-    if (rule := wanted.get("private")) not in get_args(Rule):
-        raise unknown_name(f"rule for private edges of {here}", str(rule), get_args(Rule))
-    bins = _bins(wanted.get("bins", 16), here)
-    bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts)
-    points = _edges(item["points"], here, facts) if _points(item, here, facts) else ()
-    return Attribute(name, kind=kind, private=PrivateBins(rule, bins, bounds, points), **facts)
-
-
-def _points(item: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the edges that the points of a column add to its own."""
-    if item.get("points") is None:
-        return ()
-    if facts["type"] not in NUMBERS:
-        raise InputError(f"{here}: 'points' are for integers, numbers, dates and timestamps")
-    if not isinstance(item["points"], list | tuple):
-        raise InputError(f"{here}: 'points' must be a list of values, such as [0, 9.99]")
-    try:
-        return point_edges(_edges(item["points"], here, facts), facts["type"], facts["decimals"])
-    except InputError as error:
-        raise InputError(str(error) if str(error).startswith(here) else f"{here}: {error}") from None
-
-
-def _edges(raw: Any, here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
-    if isinstance(raw, Mapping):
-        return _steps(raw, here, facts) if "steps" in raw else _equal_bins(raw, here, facts)
-    if not isinstance(raw, list | tuple):
-        raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
-    edges = []
-    for value in raw:
-        if facts["type"] == "timestamp":
-            edges.append(_time_edge(value, here, facts))
-            continue
-        try:
-            if facts["type"] == "date":
-                edges.append(float(values.day(value, zone=facts["zone"])))
-                continue
-            if isinstance(value, str) and _EXPONENT.fullmatch(value):  # YAML 1.1 takes 1e-7 for a text
-                value = float(value)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-                raise ValueError
-            edges.append(float(value))
-        except (ValueError, OverflowError):
-            raise InputError(
-                f"{here}: edges are numbers (or dates, with type: date), not {values.shown(value)}"
-            ) from None
-    return tuple(edges)
-
-
-def _time_edge(value: Any, here: str, facts: Mapping[str, Any]) -> float:
-    if facts["unit"] not in get_args(values.Unit):
-        raise InputError(f"{here}: a timestamp needs its 'unit': {', '.join(get_args(values.Unit))}")
-    try:
-        return float(values.whole_moment(value, facts["unit"], zone=facts["zone"]))
-    except ValueError as error:
-        raise InputError(f"{here}: edge {values.shown(value)} {error}") from None
-
-
-def _equal_bins(raw: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the edges of bins of equal width between public bounds."""
-    if unknown := set(raw) - set(_EDGE_KEYS):
-        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
-    if set(raw) != {"bins", "bounds"}:
-        raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
-    first, last = _bounds(raw["bounds"], here, facts)
-    edges = np.linspace(first, last, _bins(raw["bins"], here) + 1)
-    return tuple((np.ceil(edges) if facts["type"] in ("date", "timestamp") else edges).tolist())  # as they are written
-
-
-def _steps(raw: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return edges that follow the same steps in each power of ten, such as 1, 2, 5, 10, 20, 50 on both sides of 0."""
-    of_type, decimals = facts["type"], facts.get("decimals")
-    if set(raw) != {"from", "to", "steps"} or of_type not in ("integer", "number"):
-        raise InputError(f"{here}: steps of numbers need both ends, such as {{from: 0, to: 1000, steps: 1-2-5}}")
-    first, last = _bounds([raw["from"], raw["to"]], here, facts)
-    if not re.fullmatch(r"1(-[2-9])*", steps := str(raw["steps"])) or (digits := steps.split("-")) != sorted(
-        set(digits)
-    ):
-        raise InputError(f"{here}: steps are digits that ascend from 1, such as 1-2-5, not {values.shown(steps)}")
-    largest = max(-first, last)
-    unit = 1.0 if of_type == "integer" else 10.0 ** -(decimals or 0) if decimals is not None else 0.0
-    least = first if first > 0 else -last if last < 0 else max(unit, largest / 10.0**_DECADES)
-    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(largest)) + 1)
-    sizes = [float(f"{digit}e{power}") for power in powers for digit in digits]
-    inner = {0.0, *(sign * size for size in sizes if size >= least for sign in (1, -1))}
-    return (first, *sorted(edge for edge in inner if first < edge < last), last)
-
-
-def _within(raw: Any, here: str) -> Within:
-    if raw == "log":
-        return "log"
-    try:
-        return tuple(tuple((float(place), float(below)) for place, below in places) for places in raw)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{here}: 'within' is log, or for each bin a list of pairs [place, share below], not {values.shown(raw)}"
-        ) from None
-
-
-def _bins(raw: Any, here: str) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or not 2 <= raw <= 4096:
-        raise InputError(f"{here}: bins must be a whole number from 2 to 4096, not {values.shown(raw)}")
-    return raw
-
-
-def _bounds(raw: Any, here: str, facts: Mapping[str, Any]) -> tuple[float, float]:
-    bounds = () if isinstance(raw, Mapping) else _edges(raw, here, facts)
-    if len(bounds) != 2 or not bounds[0] < bounds[1]:
-        raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
-    if facts["type"] == "integer" and not all(map(float.is_integer, bounds)):
-        raise InputError(f"{here}: bounds of integers are whole numbers")
-    return bounds
-
-
 def _texts(raw: Any, what: str) -> tuple[str, ...]:
     if not isinstance(raw, list | tuple):
         raise InputError(f"{what} must be a list, such as [a, b], not {values.shown(raw)}")
@@ -344,27 +102,15 @@ def _texts(raw: Any, what: str) -> tuple[str, ...]:
 
 
 def _text(value: Any, what: str) -> str:
-    """Return a scalar of a file as text; truth values and nothing are refused: YAML reads yes, no and null so."""
-    if isinstance(value, bool) or value is None:
-        word = {True: "true (YAML's yes, on, true)", False: "false (YAML's no, off, false)", None: "null"}[value]
-        raise InputError(f"{what}: {word} is not a text; put the word in quotes")
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if not isinstance(value, str | int | float):
-        raise InputError(f"{what}: {values.shown(value)} is not a text")
-    return values.text(value) if not isinstance(value, str) else value
+    try:
+        return text_of(value)
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
-def _flag(item: Mapping[str, Any], key: str, here: str) -> bool:
-    if not isinstance(value := item.get(key, False), bool):
-        raise InputError(f"{here}: '{key}' is true or false, not {values.shown(value)}")
-    return value
-
-
-def _other(raw: Any, here: str) -> str | None:
-    if raw is None or raw is False:
-        return None
-    return OTHER if raw is True else _text(raw, f"{here}: 'other'")
+def _keys_of(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """Return the JSON schema of a mapping with these keys and no others."""
+    return {"additionalProperties": False, "properties": properties, "required": list(required), "type": "object"}
 
 
 def _zeros(item: Any) -> StructuralZeros:
@@ -589,7 +335,7 @@ class Domain:
 
     def of_kinds(self, kinds: Mapping[str, Kind]) -> Domain:
         """Return the domain with other kinds for some attributes."""
-        return self.replace(replace(a, kind=kinds.get(a.name, a.kind)) for a in self.attributes)
+        return self.replace(a.replace(kind=kinds.get(a.name, a.kind)) for a in self.attributes)
 
     def of_unit(self, column: str | None, rows: int | None, of_type: KeyType | None = None) -> Domain:
         """Return the domain with a unit that is said elsewhere: its column and type, where it names none, or its rows.
@@ -667,6 +413,31 @@ class Domain:
             raise InputError(f"{where}: {error}") from None
 
     @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON schema of domain files, by which editors complete their keys and mark what is wrong.
+
+        >>> sorted(Domain.json_schema()["anyOf"][0]["properties"])[:4]
+        ['attributes', 'defaults', 'derived', 'ignored']
+        """
+        column, zeros = Attribute.model_json_schema(), TypeAdapter(StructuralZeros).json_schema()
+        facts = column["properties"]
+        text, number, whole = {"type": "string"}, {"type": "number"}, {"minimum": 1, "type": "integer"}
+        keys = {
+            "attributes": {"items": column, "type": "array"},
+            "defaults": _keys_of({key: facts[key] for key in _DEFAULTS}),
+            "derived": {"additionalProperties": text, "type": "object"},
+            "ignored": {"items": facts["name"], "type": "array"},
+            "rows_per_unit": {"anyOf": [whole, _keys_of({"most": whole, "private": number}, "most", "private")]},
+            "rules": {"items": {"anyOf": [text, _keys_of({"never": {"type": "object"}}, "never")]}, "type": "array"},
+            "source": {"enum": list(get_args(Source))},
+            "structural_zeros": {"items": zeros, "type": "array"},
+            "unit": text,
+            "unit_type": {"enum": list(get_args(KeyType))},
+        }
+        sizes = {"additionalProperties": whole, "type": "object"}
+        return {"anyOf": [_keys_of(keys, "attributes"), sizes], "title": "Domain file of marginalia"}
+
+    @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> Domain:
         """Read a domain from a JSON file of either form of `from_dict`."""
         return cls.from_dict(read_content(path, "domain file", as_json=True), where=str(path))
@@ -678,7 +449,7 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the full JSON form."""
-        content: dict[str, Any] = {"attributes": [as_dict(a) for a in self.attributes], "source": self.source}
+        content: dict[str, Any] = {"attributes": [a.to_dict() for a in self.attributes], "source": self.source}
         if self.declared_zeros:
             content["structural_zeros"] = [asdict(zeros) for zeros in self.declared_zeros]
         if ignored := [name for name in self.ignored if name not in dict(self.rules.derived)]:

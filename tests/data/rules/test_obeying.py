@@ -1,7 +1,6 @@
 """Rows that are drawn obey every rule, in raw values, for any domain, rules and codes."""
 
 import itertools
-from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -251,7 +250,7 @@ def test_a_zero_of_an_order_is_a_pair_without_values():
 def test_a_chain_has_zeros_past_a_column_that_may_be_missing():
     """Not past one that always has a value: the zeros of its neighbours imply them."""
     columns = [Attribute(n, 3, "numeric", edges=(0.0, 1.0, 2.0, 3.0), type="integer") for n in "abcd"]
-    columns[1] = replace(columns[1], size=4, missing=())
+    columns[1] = columns[1].replace(size=4, missing=())
     domain = Domain(columns, rules=Rules.parse(["a <= b <= c < d"], {}))
     zeros = {z.attributes: set(z.cells) for z in domain.structural_zeros}
     assert list(zeros) == [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]
@@ -359,7 +358,7 @@ def test_rows_are_repeated_only_after_all_samples():
     rows = draw(20).obeying(rng, draw)
     assert not rows.codes[:, :12].any()
     assert 1 < len(set(rows.column("y").tolist())) <= 20
-    few = Domain([replace(c, name=c.name) for c in columns[:2]], rules=Rules.parse(["x0 needs x1"], {}))
+    few = Domain([c.replace(name=c.name) for c in columns[:2]], rules=Rules.parse(["x0 needs x1"], {}))
     asked = []
 
     def record(n):
@@ -394,7 +393,7 @@ def test_contradictions_of_many_columns_are_found():
     rule = " < ".join(a.name for a in bins)
     with pytest.raises(InputError, match="leave no possible row"):
         Domain(bins, rules=Rules.parse([rule], {}))
-    fine = Domain([*bins[:-1], replace(bins[-1], top=True)], rules=Rules.parse([rule], {}))
+    fine = Domain([*bins[:-1], bins[-1].replace(top=True)], rules=Rules.parse([rule], {}))
     assert set(feasible_row({a.name: a for a in fine}, fine.rules).values()) == {*range(20)}
     other = [Attribute(f"s{i}", 2, labels=("x", "y"), type="string") for i in range(30)]
     never = [{"never": {"s28": s, "s29": t}} for s in "xy" for t in "xy"]

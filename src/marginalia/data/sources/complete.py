@@ -46,7 +46,7 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
 
 def _never_missing(attribute: Attribute) -> Attribute:
     known = tuple(fact for fact in attribute.inferred if fact != "missing")
-    return replace(attribute, size=attribute.size - 1, missing=None, inferred=known)
+    return attribute.replace(size=attribute.size - 1, missing=None, inferred=known)
 
 
 def _domain(domain: Domain, attribute: Attribute) -> Domain:

@@ -12,7 +12,7 @@ read off the private rows, and no bins over ranks mend that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,5 +182,5 @@ def _listed(name: str, table: Table) -> Table:
     for j, attribute in enumerate(kept.domain.attributes):
         first, size = LISTED.get(name, {}).get(attribute.name, (0, attribute.size))
         codes[:, j] += first
-        attributes.append(attribute if size == attribute.size else replace(attribute, size=size, labels=None))
+        attributes.append(attribute if size == attribute.size else attribute.replace(size=size, labels=None))
     return Table(codes, Domain(attributes, source="documented"))

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, PrivateBins, point_edges
+from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
+from marginalia.data.edges import point_edges
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
 from marginalia.data.units import BoughtUnit, Unit, first_rows
 from marginalia.data.values import rounded
