@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "statsmodels", "polars")
 # Left out: torch has another build for each system, on an index of its own, and Spark and the reference of Private-PGM
 # have environments of their own.
-EXTRAS = ("datasets", "report", "sweep", "inference", "notebooks", "postgresql", "crate")
+EXTRAS = ("datasets", "report", "sweep", "inference", "notebooks", "postgresql")
 
 
 def direct_requirements(content: dict) -> list[Requirement]:

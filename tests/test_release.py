@@ -115,11 +115,11 @@ def test_a_missing_extra_is_named_in_one_line(command, missing, extra, tmp_path)
 
 
 def test_all_extras_but_those_apart_are_locked():
-    """torch comes by envs/install.py; Spark is half a gigabyte; reference and crates have their own environments."""
+    """torch comes by envs/install.py; Spark is half a gigabyte; the reference has its own environment."""
     locked = set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", (ROOT / "envs/requirements.txt").read_text(), flags=re.M))
     for extra, requirements in PROJECT["optional-dependencies"].items():
         for name in {canonicalize_name(Requirement(r).name) for r in requirements} - {"marginalia", "torch"}:
-            assert name in locked or extra in ("spark", "reference", "crate"), f"{name} of {extra}"
+            assert name in locked or extra in ("spark", "reference"), f"{name} of {extra}"
 
 
 def test_the_version_is_written_once_more_only():

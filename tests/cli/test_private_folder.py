@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +36,6 @@ CALLS = [
     ("recommend", "t.csv", "--domain", "d.yaml", "--target", "ill", "--epsilon", 1),
     ("certify", "s.csv"),
     ("report", "results"),
-    ("crate", "results"),
     ("verify", "results"),
 ]
 OTHERS = {  # and why they write nothing of private rows
@@ -86,7 +84,6 @@ def write(folder, records):
 @pytest.mark.slow
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_no_verb_opens_a_private_folder_to_others(call, tmp_path, monkeypatch, records, umask):
-    has_crate = find_spec("rocrate") is not None
     folder = tmp_path / "private"
     before = os.umask(0o077)
     try:
@@ -95,8 +92,6 @@ def test_no_verb_opens_a_private_folder_to_others(call, tmp_path, monkeypatch, r
         monkeypatch.chdir(folder)
         os.umask(umask)
         for arguments in CALLS:
-            if arguments[0] == "crate" and not has_crate:
-                continue
             code, _, error = call(*arguments)
             assert code == 0 or (arguments[0], code) == ("verify", 1), (arguments, error)
             assert open_to_others(folder) == [], arguments

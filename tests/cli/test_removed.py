@@ -6,6 +6,7 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "alternative"),
     [
+        (("crate", "results"), "CITATION.cff and .zenodo.json describe the repository to an archive"),
         (("warm", "--json"), "the first fit compiles what it needs; `python envs/install.py`"),
         (("datasets", "describe", "adult"), "use `marginalia datasets list NAME`"),
         (("evaluate", "--model", "m.json", "--data", "t.csv"), "use `marginalia predict` and sklearn.metrics"),

@@ -32,7 +32,7 @@ from marginalia.cli.quality import quality
 from marginalia.cli.recommend import recommend
 from marginalia.cli.release import release
 from marginalia.cli.removed import add_removed_verbs
-from marginalia.cli.results import crate, report, verify
+from marginalia.cli.results import report, verify
 from marginalia.cli.shared import Answer, show
 from marginalia.errors import InputError, PrivacyError, one_line
 from marginalia.kernels import pin
@@ -62,7 +62,6 @@ def _root(
 VERBS: tuple[Verb, ...] = (
     audit,
     certify,
-    crate,
     fit.fit,
     fit.synthesize,
     infer,

@@ -10,6 +10,7 @@ from marginalia.errors import InputError
 
 _SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
 REMOVED = {
+    "crate": "CITATION.cff and .zenodo.json describe the repository to an archive, provenance.json each results folder",
     "datasets describe": "use `marginalia datasets list NAME`",
     "evaluate": (
         "use `marginalia predict` and sklearn.metrics for a model, and `marginalia quality` for a synthetic table"

@@ -1,4 +1,4 @@
-"""The verbs about the results of a run: its report, a check of every number, its description for archives."""
+"""The verbs about the results of a run: its report, a check of every number."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def verify(
 
 def _verify(results: Path) -> Answer:
     from marginalia.papers import registry
-    from marginalia.reporting import crate
     from marginalia.reporting.verification import drawn, prose
     from marginalia.reporting.verification.rows_file import FILE, read
     from marginalia.reporting.verification.verify import (
@@ -60,7 +59,7 @@ def _verify(results: Path) -> Answer:
         rows = read(folder / FILE)
         one = verify(folder, rows, registry.cards(), registry.comparisons)
         said = drawn.differences(folder, rows, registry.cards(), registry.comparisons, one.studies)
-        redrawn += [f"{folder.name}: {what}" for what in (*said, *crate.differences(folder))]
+        redrawn += [f"{folder.name}: {what}" for what in said]
         found.append(one)
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
     others += [*prose.differences(Path()), *redrawn]
@@ -101,20 +100,3 @@ def _rerun(results: Path, key: str, seed: int | None) -> Answer:
     facts = [{"name": n.name, "verdict": n.verdict, "published": n.published, "again": n.again} for n in numbers]
     same = all(n.verdict != "different" for n in numbers)
     return Answer({"key": key, "numbers": facts}, lines, exit_code=0 if same else 1)
-
-
-def crate(
-    results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
-) -> Answer:
-    """Write ro-crate-metadata.json into results: inputs, code, outputs, each with its hash, for an archive.
-
-    Authors and licence are those of the nearest CITATION.cff. `verify` then holds the files against it.
-
-    Example: marginalia crate results/paper/dd_ssp
-    """
-    from marginalia.papers import registry
-    from marginalia.reporting.crate import write
-    from marginalia.reporting.verification.verify import folders
-
-    written = [str(write(folder, registry.cards())) for folder in folders(results)]
-    return Answer({"written": written}, written)
