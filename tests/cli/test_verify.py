@@ -247,49 +247,10 @@ def test_a_certificate_that_claims_too_much_is_found(verify):
     assert re.search(r"DIFFERENT: certificate of .*mst.*: the row says epsilon 0.5 was spent", out)
 
 
-def test_one_run_is_done_again(verify):
-    code, out, err = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=lambda folder: None)
-    assert (code, err) == (0, "")
-    assert re.fullmatch(r"mse: same \(published (\S+), again \1; seeds .*\)\n", out)
-
-
-@pytest.mark.slow
-def test_a_source_is_fitted_again_for_what_post_processes_it(verify):
-    code, out, _ = verify("--rerun", "sweep/diabetes/linear/dd_ssp/mst/tight/2/0")
-    assert code == 0
-    assert out.startswith("mse: same (")
-
-
-def test_a_part_of_a_study_is_done_again(verify):
-    assert verify("--rerun", "toy_coins/1")[1].startswith("heads: same (")
-    assert verify("--rerun", "toy_coins/1", "--seed", "77")[1].startswith("heads: same within the spread over seeds (")
-
-
-def test_a_run_is_done_again_where_the_data_of_others_cannot_be_had(verify, monkeypatch):
-    monkeypatch.setattr("marginalia.sweep.resolve.unreachable_reason", lambda entry: "no network")
-    assert verify("--rerun", "toy_coins/1")[1].startswith("heads: same (")
-
-
-def test_other_seeds_fall_within_the_spread(verify):
-    code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", "--seed", "8")
-    assert code == 0
-    assert out.startswith("mse: same within the spread over seeds (")
-
-
-def test_a_number_far_from_its_trials_is_different(verify):
-    def change(folder):
-        for t in range(3):
-            edit(folder, lambda rows, t=t: (rows["method"] == "ssp") & (rows["trial"] == t), value=10 + t / 100)
-
-    code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=change)
-    assert code == 1
-    assert out.startswith("mse: different (")
-
-
-def test_an_unknown_run_names_those_like_it(verify):
-    code, _, err = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/9")
-    assert code == 2
-    assert "sweep/diabetes/linear/ssp/tight/1/2" in err
+def test_the_removed_rerun_names_the_alternative(call):
+    code, out, err = call("verify", "results", "--rerun", "toy_coins/1")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "verify --rerun was removed in 3.0: let snakemake make the file of that run in a new folder" in err
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ QUALITY_TARGET = (
 QUALITY_MODEL = (
     "quality --model was removed in 3.0: `marginalia infer MODEL --marginal COLUMN` prints the intervals of a column"
 )
+VERIFY_RERUN = (
+    "verify --rerun was removed in 3.0: let snakemake make the file of that run in a new folder, and compare, which "
+    "docs/reproduce.md shows"
+)
 PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from marginalia.cli.removed import VERIFY_RERUN
 from marginalia.cli.shared import Answer
+from marginalia.errors import InputError
 
 
 def report(
@@ -28,21 +30,16 @@ def report(
 
 def verify(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
-    rerun: Annotated[
-        str | None, typer.Option("--rerun", help="Do one run again instead: its key, or study/part.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="With --rerun: another root seed.")] = None,
+    rerun: Annotated[str | None, typer.Option("--rerun", hidden=True)] = None,
 ) -> Answer:
     """Make every published table, verdict, figure, page and certificate again from the rows; exit 1 on a difference.
 
-    A line a claim. With --rerun one run itself is done again: `same`, or `same within the spread over seeds`.
+    A line for each claim.
 
     Example: marginalia verify results/paper
     """
-    return _rerun(results, rerun, seed) if rerun else _verify(results)
-
-
-def _verify(results: Path) -> Answer:
+    if rerun is not None:
+        raise InputError(VERIFY_RERUN)
     from marginalia.papers import registry
     from marginalia.reporting.verification import drawn, prose
     from marginalia.reporting.verification.rows_file import FILE, read
@@ -86,17 +83,3 @@ def _verify(results: Path) -> Answer:
         for one in found
     }
     return Answer({"verified": good, "folders": facts, "others": others}, lines, exit_code=0 if good else 1)
-
-
-def _rerun(results: Path, key: str, seed: int | None) -> Answer:
-    from marginalia.papers import registry
-    from marginalia.reporting.verification.rerun import rerun
-
-    numbers = rerun(results, key, registry.cards(), seed=seed)
-    lines = [
-        f"{n.name}: {n.verdict} (published {n.published:.6g}, again {n.again:.6g}; seeds {n.low:.4g} to {n.high:.4g})"
-        for n in numbers
-    ]
-    facts = [{"name": n.name, "verdict": n.verdict, "published": n.published, "again": n.again} for n in numbers]
-    same = all(n.verdict != "different" for n in numbers)
-    return Answer({"key": key, "numbers": facts}, lines, exit_code=0 if same else 1)

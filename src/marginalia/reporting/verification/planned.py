@@ -39,16 +39,16 @@ def differences(rows: Rows, config: Config, cards: Mapping[str, Card]) -> Iterat
         ([run for run in planned if there.get(run, planned[run]) != planned[run]], "of another seed than the plan's"),
     ):
         if runs:
-            yield f"{FILE}: {len(runs)} values {said}, first {name_of(runs[0])} {runs[0][-1]}"
+            yield f"{FILE}: {len(runs)} values {said}, first {_name_of(runs[0])} {runs[0][-1]}"
 
 
-def name_of(run: Run) -> str:
+def _name_of(run: Run) -> str:
     """Return the key of a run as text, empty parts left out."""
     parts = zip(KEY, run, strict=False)
     return "/".join(epsilon_name(value) if name == "epsilon" else str(value) for name, value in parts if str(value))
 
 
-def value_of(cell: Cell, name: str) -> Any:
+def _value_of(cell: Cell, name: str) -> Any:
     """Return what a run of `cell` has in a column of `KEY`."""
     if name == "task":
         return cell.task.task if cell.task else ""
@@ -81,7 +81,7 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
         (*key, metric): seed
         for job in plan(config, chosen).jobs.values()
         for cell in job.cells(list(chosen[job.experiment.name][job.dataset]), config.seed)
-        for key, seed in [(tuple(value_of(cell, name) for name in KEY), cell.seed)]
+        for key, seed in [(tuple(_value_of(cell, name) for name in KEY), cell.seed)]
         for metric in metrics_of(cell.task, cell.arm)
         if metric not in missing
     }
