@@ -76,17 +76,6 @@ def caption(place, rng):
     path.write_text(text[: one.start() + word.start()] + "never" + text[one.start() + word.end() :])
 
 
-def prose(place, rng):
-    from marginalia.reporting.verification.prose import typed
-
-    path = place / PAGE
-    text = path.read_text()
-    around = [one for one in typed(text) if one in text]
-    start = text.index(around[rng.integers(len(around))])
-    middle = next(m.start() for m in re.finditer(r"\d", text[start + 12 :])) + start + 12
-    path.write_text(_digit(text, rng, middle, middle + 1))
-
-
 def figure(place, rng):
     folder = place / f"results/paper/{BLOCK}/figures"
     if rng.integers(2):
@@ -108,7 +97,7 @@ def readme(place, rng):
     path.write_text(_digit(text, rng, text.index("| ---", start), text.index("<!-- end -->", start)))
 
 
-KINDS = (cell, verdict, row, claim_count, caption, prose, figure, readme)
+KINDS = (cell, verdict, row, claim_count, caption, figure, readme)
 
 
 @pytest.mark.slow
@@ -117,7 +106,6 @@ def test_every_alteration_is_told_from_what_is_published(tree, monkeypatch):
     from marginalia.errors import InputError
     from marginalia.papers import registry
     from marginalia.reporting.verification import drawn
-    from marginalia.reporting.verification import prose as typed_numbers
     from marginalia.reporting.verification import verify as checks
     from marginalia.reporting.verification.rows_file import FILE, read
 
@@ -126,7 +114,7 @@ def test_every_alteration_is_told_from_what_is_published(tree, monkeypatch):
 
     def said():
         """Return what is found first, the cheap checks before the dear ones."""
-        if found := [*checks.page_differences(Path(), root), *typed_numbers.differences(Path())]:
+        if found := checks.page_differences(Path(), root):
             return found
         try:
             one = checks.verify(folder, rows := read(folder / FILE), registry.cards(), registry.comparisons)

@@ -41,7 +41,7 @@ def verify(
     if rerun is not None:
         raise InputError(VERIFY_RERUN)
     from marginalia.papers import registry
-    from marginalia.reporting.verification import drawn, prose
+    from marginalia.reporting.verification import drawn
     from marginalia.reporting.verification.rows_file import FILE, read
     from marginalia.reporting.verification.verify import (
         folders,
@@ -59,7 +59,7 @@ def verify(
         redrawn += [f"{folder.name}: {what}" for what in said]
         found.append(one)
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
-    others += [*prose.differences(Path()), *redrawn]
+    others += redrawn
     lines = []
     for one in found:
         for claim in one.claims.itertuples():
