@@ -13,6 +13,7 @@ from printed import commands, same
 
 from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.datasets import load
+from marginalia.reporting.formats import read_csv, wide
 from marginalia.sweep import config
 
 ROOT = Path(__file__).parents[2]
@@ -123,8 +124,8 @@ def test_the_worked_case_runs_in_a_shell(repository):
     assert pd.read_csv(results / "tables" / "failures.csv").empty
     aucs = pd.read_csv(results / "tables" / "auc.csv")
     assert "naive_bayes" in set(aucs["method"])
-    (shown,) = re.findall(r"^\$ grep .*auc\.md\n(.*?)^```$", OWN_METHOD.read_text(encoding="utf-8"), flags=re.M | re.S)
-    table = (results / "tables" / "auc.md").read_text(encoding="utf-8").splitlines()
+    (shown,) = re.findall(r"^\$ python -c .*auc.csv.*\n(.*?)^```$", OWN_METHOD.read_text(), flags=re.M | re.S)
+    table = wide(read_csv(results / "tables" / "auc.csv")).to_string(index=False).splitlines()
     assert set(map(same, shown.splitlines())) <= set(map(same, table))
 
 

@@ -141,16 +141,6 @@ def test_a_total_that_is_no_guarantee_says_so(prepare, tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_to_paste_say_so_too(records, tmp_path):
-    write_sweep(records, tmp_path / "public")
-    own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="mine")
-    write_sweep(own, tmp_path / "own")
-    for name in ("mse.md", "mse.tex"):
-        assert NOTE in (tmp_path / "own" / name).read_text(encoding="utf-8")
-        assert "rivate rows" not in (tmp_path / "public" / name).read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 def test_the_title_of_an_own_data_set_is_what_the_page_shows(records, tmp_path):
     """In figures, the tables for readers and the words; ids stay in the CSV files. Of two with one title, ids."""
     own = records[records["epsilon"].isin([1, float("inf")])].replace(

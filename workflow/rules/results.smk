@@ -17,11 +17,6 @@ rule tables:
             f"{RESULTS}/tables/{{name}}.csv",
             name=(*OTHER_METRICS, "failures", "timings"),
         ),
-        expand(
-            f"{RESULTS}/tables/{{metric}}.{{ending}}",
-            metric=HEADLINES,
-            ending=("md", "tex"),
-        ),
     log:
         f"{RESULTS}/logs/tables.log",
     benchmark:

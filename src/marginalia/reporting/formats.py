@@ -1,4 +1,4 @@
-"""Tables for readers (a row for each arm, a column for each epsilon) and files: CSV, Markdown, LaTeX."""
+"""Tables for readers (a row for each arm, a column for each epsilon), and CSV files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalia.data.files import atomic_path, write_text
+from marginalia.data.files import atomic_path
 from marginalia.reporting.arms import arms_of, panels_of
 from marginalia.reporting.tables import ARM, PANEL, rows_of
 
@@ -84,12 +84,6 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers)
 
 
-def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "") -> None:
-    """Write a table (`wide`, or any other) as GitHub Markdown, atomically."""
-    table = markdown_table(list(map(str, frame.columns)), _texts(frame))
-    write_text(path, f"{caption}\n\n{table}\n" if caption else f"{table}\n")
-
-
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     r"""Return a GitHub Markdown table.
 
@@ -105,83 +99,3 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # how HTML begins, which Markdown passes on
-
-
-def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "", label: str = "") -> None:
-    r"""Write a table (`wide`, or any other) as a LaTeX ``table`` with booktabs rules, atomically.
-
-    A rule separates the panels of `wide`; needs ``\usepackage{booktabs}``.
-    """
-    grouped = frame.columns[0] == "panel"
-    columns = list(frame.columns[1:] if grouped else frame.columns)
-    body: list[str] = []
-    last = None
-    for row in _texts(frame):
-        if grouped:
-            panel, *row = row
-            if panel != last:
-                body += [r"\midrule"] * bool(body)
-                body.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{_latex(panel)}}}}} \\")
-            last = panel
-        body.append(" & ".join(_latex(c) for c in row) + r" \\")
-    head = " & ".join(_latex(f"ε = {c}" if _is_number(c) else c) for c in columns) + r" \\"
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        *([rf"\caption{{{_latex(caption)}}}"] if caption else []),
-        *([rf"\label{{{label}}}"] if label else []),
-        rf"\begin{{tabular}}{{{'l' * len(columns)}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
-    ]
-    write_text(path, "\n".join(lines))
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "∞": r"$\infty$",
-    "–": "--",
-    "†": r"$^\dagger$",
-    "‡": r"$^\ddagger$",
-    "’": "'",
-    "·": r"$\cdot$",
-    "°": r"$^\circ$",
-    "≤": r"$\leq$",
-    ">": r"$>$",
-    "<": r"$<$",
-}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)
-
-
-def _is_number(text: str) -> bool:
-    return text == "∞" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
-
-
-def _texts(frame: pd.DataFrame) -> list[list[str]]:
-    def text(value: object) -> str:
-        if isinstance(value, float):
-            return "" if np.isnan(value) else f"{value:.6g}"
-        return str(value)
-
-    return [[text(v) for v in row] for row in rows_of(frame)]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from marginalia.card import Card, Comparison
 from marginalia.reporting import formats, tables
-from marginalia.sweep.metrics import HEADLINES, METRICS
+from marginalia.sweep.metrics import METRICS
 
 
 def write_sweep(records: pd.DataFrame, folder: Path) -> None:
@@ -27,10 +27,6 @@ def write_sweep(records: pd.DataFrame, folder: Path) -> None:
     }
     for name, frame in frames.items():
         formats.write_csv(frame, folder / f"{name}.csv")
-    for metric in HEADLINES:
-        text, note = formats.wide(frames[metric]), tables.private_note(frames[metric])
-        formats.write_markdown(text, folder / f"{metric}.md", caption=note)
-        formats.write_latex(text, folder / f"{metric}.tex", caption=note, label=f"tab:{metric}")
 
 
 def write_card(card: Card, rows: pd.DataFrame, settings: Mapping[str, Any], folder: Path) -> dict[str, pd.DataFrame]:
