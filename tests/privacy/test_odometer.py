@@ -20,7 +20,7 @@ from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, rebuild
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.odometer import PrivacyOdometer, ReleaseRecorder, charging, current_recorder
+from marginalia.privacy.odometer import PrivacyOdometer, RefusedError, ReleaseRecorder, charging, current_recorder
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
@@ -146,6 +146,23 @@ def test_every_private_method_records_all_its_releases(tmp_path, table, method):
             model = fit_learner(method, table, "y" if "logistic" in BUILT_IN[method].classes else "b", budget)
     assert recorder.n_recorded == len(model.ledger_.events) > 0
     assert [rebuild(entry["event"]) for entry in entries(odometer.path)] == list(model.ledger_.events)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_fit_whose_releases_are_not_in_the_file_is_refused(odometer, beside):
+    class Model:
+        """A method whose ledger is told of the budget file, or not."""
+
+    with charging(odometer, "own") as recorder:
+        model = Model()
+        model.ledger_ = Ledger(ADD, recorder=None if beside else current_recorder())
+        Session(model.ledger_, Randomness(None)).gaussian([1], sensitivity=1, sigma=1e4, label="x")
+    if not beside:
+        recorder.check_complete(model, "own")
+        return
+    with pytest.raises(RefusedError, match="method 'own' does not record its releases in the budget file"):
+        recorder.check_complete(model, "own")
+    assert entries(odometer.path) == []
 
 
 def record(odometer, *labels, randomness="system"):

@@ -10,15 +10,11 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
-from marginalia.privacy.events import GaussianEvent
-from marginalia.privacy.odometer import PrivacyOdometer
-from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import folder
 from marginalia.reporting.html.folder import write_folder_report
-from marginalia.reporting.html.opening import warning
 from marginalia.reporting.html.report import write_report
-from marginalia.reporting.provenance import books_of, datasets_info
+from marginalia.reporting.provenance import datasets_info
 from marginalia.reporting.verification.results import write_sweep
 from marginalia.reporting.verification.rows_file import Rows
 from marginalia.sweep.config import Config
@@ -74,7 +70,7 @@ def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path)
     assert "<title>PRIVATE: " in top
     assert 'class="private" role="note"><strong>PRIVATE: for the owner of the rows of mine.' in top
     assert "May I publish this? No, because " in top
-    assert "Of mine no budget file was kept: nobody knows what all fits cost together." in top
+    assert "No budget file was kept: nobody knows what all fits cost together." in top
     places = re.findall(r"<(?:caption|figcaption).*?</(?:caption|figcaption)>", text, flags=re.DOTALL)
     assert sum(NOTE in place for place in places) == 3  # two tables and a figure
     assert stat.S_IMODE(os.stat(tmp_path / "own.html").st_mode) == 0o600
@@ -99,45 +95,6 @@ def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, nam
     finally:
         os.umask(before)
     assert found == [mask]
-
-
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_a_total_of_a_sweep_says_whose_rows_it_is_about(relation):
-    facts = {"book": "t.book", "datasets": ["mine"], "releases": 2, "spent": 1.0, "epsilon": 2.0, "delta": 1e-5}
-    _, text = warning([{"name": "mine", "status": "used"}], [{**facts, "relation": relation}])
-    assert ("Under add_remove the total of a sweep is no statement about the whole table" in text) == (
-        relation == "add_remove"
-    )
-
-
-@pytest.mark.slow
-def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_path):
-    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5)
-    (path,) = prepare(book=str(book.path))
-    (facts,) = books_of([path, *prepare("adult")])
-    assert (facts["datasets"], facts["spent"], facts["releases"]) == (["mine"], 0.0, 0)
-    for name in ("one", "two"):
-        book.record(GaussianEvent(1.0, 4.0), Neighbours(Relation.ADD_REMOVE), "system", name)
-    (facts,) = books_of([path])
-    assert (facts["spent"], facts["releases"]) == (book.ledger.epsilon_spent, 2)
-    own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="mine")
-    top = page(tmp_path / "own.html", own, books=[facts]).split("<main")[0]
-    assert f"t.book, of mine, holds 2 releases, which together cost ε = {facts['spent']:.4g} of 2 at δ = 1e-05" in top
-    assert "no budget file was kept" not in top
-
-
-def test_a_total_that_is_no_guarantee_says_so(prepare, tmp_path):
-    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, experiments=True)
-    descriptions = prepare(book=str(book.path))
-
-    def said():
-        facts = json.loads(json.dumps(books_of(descriptions), allow_nan=False))  # as provenance.json holds them
-        return warning([{"name": "mine", "status": "used"}], facts)[1]
-
-    assert "opened for experiments and accepts seeded releases, so that this sum is no guarantee" in said()
-    book.path.write_text(book.path.read_text() + "{")
-    assert "which together cost an unknown ε of 2" in said()
-    assert "The cost is not known: line 2 is unfinished" in said()
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from tiers import others_slow
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.papers.registry import cards
-from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.sweep import resolve as sweep
 
 OWN = {
@@ -67,22 +66,9 @@ def test_unusable_data_is_one_line(offline, datasets, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_book_is_looked_at_before_a_job_runs(offline):
-    (offline / "mine.csv").write_text("a,y\n0,1\n")
-    (offline / "mine.json").write_text('{"a": 2, "y": 2}')
-    book = PrivacyOdometer.create(offline / "t.book", "add_remove", epsilon=1.0, delta=1e-5)
-    ready = sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"]}, {})
-    assert ready.entries[OWN["name"]].book == str(book.path)  # from the working folder
-    assert ready.own == (OWN["name"],)
-    for changes, message in (
-        ({"book": "none.book"}, "cannot open the budget file .*none.book"),
-        ({"book": "mine.csv"}, "mine.csv is not a budget file"),
-        ({"book": ""}, "book: "),
-    ):
-        with pytest.raises(InputError, match=message):
-            sweep.resolve({"datasets": [OWN | changes], "methods": ["ssp"]}, {})
-    with pytest.raises(InputError, match="is of add_remove, which fits under replace_one do not cover"):
-        sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"], "relation": "replace_one"}, {})
+def test_the_removed_budget_file_of_a_sweep_names_the_alternative(offline):
+    with pytest.raises(InputError, match=r"the key 'book' was removed in 3\.0: .* `synthesize --budget FILE`"):
+        sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"]}, {})
 
 
 @pytest.mark.slow

@@ -15,8 +15,6 @@ with logged(snakemake.log[0]):
     timings = formats.read_csv(next(path for path in snakemake.input.tables if path.endswith("timings.csv")))
     facts = provenance.collect(snakemake.params.config, timings, snakemake.params.benchmarks)
     records = read(snakemake.input.rows).records
-    if books := provenance.books_of(snakemake.input.datasets):
-        facts["books"] = books
     facts["datasets"] = provenance.datasets_info(
         snakemake.input.datasets,
         splits=provenance.splits_of(records),

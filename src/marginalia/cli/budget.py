@@ -115,7 +115,11 @@ def _reserve_lines(ledger: Ledger) -> list[str]:
 
 def _notes(relation: str, releases: Sequence[str]) -> list[str]:
     """Return what the total does not say, in one line each."""
-    from marginalia.sweep.protocols import ABOUT_TOTALS
-
-    of_sweep = any(", trial " in name for name in releases)  # as a sweep names its fits
-    return [f"under add_remove {ABOUT_TOTALS}"] if of_sweep and relation == "add_remove" else []
+    of_sweep = any(", trial " in name for name in releases)  # as a sweep of 2.0 named its fits
+    if not of_sweep or relation != "add_remove":
+        return []
+    return [
+        "under add_remove the total of a sweep is no statement about the whole table: each fit is charged for the "
+        "training rows of its trial, and one row more moves other rows between training and test, unless a column "
+        "decides where a row goes"
+    ]

@@ -439,13 +439,12 @@ class ReleaseRecorder:
         self.odometer.record(event, neighbours, randomness, self.release)
         self.n_recorded += 1
 
-    def check_complete(self, model: Any, method: str, source: Any = None) -> None:
-        """Raise `RefusedError` unless all events of a fitted model were recorded here, or earlier with its `source`."""
+    def check_complete(self, model: Any, method: str) -> None:
+        """Raise `RefusedError` unless all events of a fitted model were recorded here."""
         ledger, path = getattr(model, "ledger_", None), self.odometer.path
         if ledger is None:
             raise RefusedError(f"method '{method}' is not private: {path} has no total that would allow it")
-        before = 0 if source is None else len(source.ledger_.events)
-        if type(ledger) is not Ledger or len(ledger.events) != before + self.n_recorded:
+        if type(ledger) is not Ledger or len(ledger.events) != self.n_recorded:
             raise RefusedError(
                 f"method '{method}' does not record its releases in the budget file {path}: nothing of it is released"
             )

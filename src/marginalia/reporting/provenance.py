@@ -21,7 +21,6 @@ from marginalia.data.catalogue import catalogue
 from marginalia.data.checksums import read_description
 from marginalia.data.domain import parse_unit
 from marginalia.kernels import CORE, why_not_pinned
-from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.version import code_version
 
@@ -159,28 +158,6 @@ def counted_in(records: pd.DataFrame) -> set[str]:
     """
     named = records.groupby("dataset", sort=False)["relation"]
     return {str(name) for name, relations in named if set(relations) == {Relation.REPLACE_ONE}}
-
-
-def books_of(descriptions: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
-    """Return the budget files of all prepared data sets: the total, and what all releases in it cost together.
-
-    `descriptions` are as in `datasets_info`.
-    """
-    names: dict[str, list[str]] = {}
-    for path in map(Path, descriptions):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if place := content.get("book"):
-            names.setdefault(place, []).append(content["name"])
-    found = []
-    for place, datasets in names.items():
-        odometer = PrivacyOdometer(place)
-        ledger = odometer.ledger
-        epsilon, delta = ledger.budget or (None, None)
-        facts = {"datasets": datasets, "relation": str(ledger.relation), "epsilon": epsilon, "delta": delta}
-        problem = odometer.problem
-        facts |= {"spent": None if problem else odometer.epsilon_spent, "releases": len(odometer.releases())}
-        found.append({"book": place, **facts, "problem": problem, "experiments": odometer.experiments})
-    return found
 
 
 def splits_of(records: pd.DataFrame) -> dict[str, str]:

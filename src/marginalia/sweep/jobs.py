@@ -65,9 +65,7 @@ def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> 
     test, raw_test = (None, None) if loaded.released_test is None else _parts(loaded.released_test)
     facts |= {"rows": table.n_rows, "domain_source": table.domain.source if raw is None else "released"}
     public = entry.rows or entry.n_public, entry.test_rows
-    prepared = Prepared(
-        entry.name, table, tasks_of(entry), test, entry.train_limit, facts, *public, raw, raw_test, entry.book
-    )
+    prepared = Prepared(entry.name, table, tasks_of(entry), test, entry.train_limit, facts, *public, raw, raw_test)
     with for_the_owner(not prepared.is_catalogued):
         prepared.save(out)
 

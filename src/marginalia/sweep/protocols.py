@@ -25,12 +25,6 @@ from marginalia.sweep.seeds import seed_sequence
 
 DESCRIPTION = "dataset.json"  # of a prepared data set, with the checksums of its other files
 
-# Printed next to each total of a budget file in which a sweep entered its fits, under add_remove.
-ABOUT_TOTALS = (
-    "the total of a sweep is no statement about the whole table: each fit is charged for the training rows of its "
-    "trial, and one row more moves other rows between training and test, unless a column decides where a row goes"
-)
-
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
     """Return what can be learnt on a data set."""
@@ -63,8 +57,6 @@ class Prepared:
         The same of `test`.
     raw, raw_test : RawTable or None
         Of data with labels or edges that each run buys: all columns of `table` and `test`, which have the others.
-    book : str or None
-        Path of the budget file of the table, in which each private fit is entered.
     """
 
     name: str
@@ -77,7 +69,6 @@ class Prepared:
     n_public_test: int | None = None
     raw: RawTable | None = None
     raw_test: RawTable | None = None
-    book: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,7 +145,6 @@ class Prepared:
             "facts": self.facts,
             "n_public": self.n_public,
             "n_public_test": self.n_public_test,
-            "book": self.book,
             **unit_as_dict(self.table.unit),
         }
         if self.raw is not None:
@@ -190,7 +180,7 @@ class Prepared:
             for i, name in enumerate(["raw", *(["raw_test"] if content["has_test"] else [])]):
                 raw[i] = RawTable(read_cells(root / f"{name}.parquet"), open_domain, share, unit, units, keys)
         described = content["name"], table, tasks, test, content["train_limit"], content["facts"]
-        return cls(*described, *public, raw=raw[0], raw_test=raw[1], book=content.get("book"))
+        return cls(*described, *public, raw=raw[0], raw_test=raw[1])
 
 
 def split_rows(

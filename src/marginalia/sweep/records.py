@@ -54,7 +54,7 @@ class ResultRecord:
     seed : int
         Of the noise; 0 where that came from the operating system, as for a user's own data.
     status : str
-        ``ok``, ``failed``, ``timeout``, ``memory``, or ``refused`` by the budget file of the table.
+        ``ok``, ``failed``, ``timeout`` or ``memory``.
     message : str
         Of a run that failed, why; of one that succeeded, why its ledger does not certify it, else empty.
     code_version : str
@@ -106,7 +106,7 @@ RUN = (
     *("experiment", "protocol", "dataset", "task", "target"),
     *("method", "variant", "calibration", "relation", "epsilon", "trial"),
 )
-FAILURES = ("failed", "timeout", "memory", "refused")  # what the status of a run without a result may be
+FAILURES = ("failed", "timeout", "memory")  # what the status of a run without a result may be
 CERTIFICATES = b"marginalia.certificates"  # key in the metadata of a Parquet file
 _DTYPES = {"str": "str", "float": "float64", "int": "int64"}
 

@@ -17,8 +17,6 @@ from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
-from marginalia.privacy.odometer import PrivacyOdometer
-from marginalia.privacy.relation import Relation
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.metrics import HEADLINES
@@ -126,8 +124,6 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: boo
             if probe and entry.name not in checked and entry.name not in catalogue.names():
                 check_entry(entry)
                 checked.add(entry.name)
-            if probe and entry.book is not None:
-                check_book(entry, block.relation)
             chosen[block.name][entry.name] = tasks_of(entry)
     check_notebooks(config.notebooks)
     studies = chosen_cards(config, cards)
@@ -207,17 +203,6 @@ def check_entry(entry: Entry) -> None:
             )
     if all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
         load(entry)
-
-
-def check_book(entry: Entry, relation: str) -> None:
-    """Refuse a data set whose budget file cannot be read, or is of a relation that `relation` does not cover."""
-    assert entry.book is not None
-    kept = PrivacyOdometer(entry.book).ledger.relation
-    if kept == Relation.ADD_REMOVE != relation:
-        raise InputError(
-            f"data set '{entry.name}': its budget file {entry.book} is of {kept}, which fits under {relation} "
-            f"do not cover; run with relation: {kept}, or open another budget file"
-        )
 
 
 def check_notebooks(names: Iterable[str], folder: Path = Path("notebooks")) -> None:

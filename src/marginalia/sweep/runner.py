@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +24,6 @@ from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.odometer import PrivacyOdometer, RefusedError, charging
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
 from marginalia.sweep.protocols import Prepared, split_rows
@@ -123,7 +122,6 @@ class Runner:
         self.store = store
         self._catalogued = data.is_catalogued  # now: what it imports is no part of the first fit's time
         self.store.private = not self._catalogued
-        self._odometer = PrivacyOdometer(data.book) if data.book else None
         self._rows: tuple[Any, dict[Any, tuple[Rows, Rows]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
         self._settled: set[Cell] = set()
@@ -182,10 +180,10 @@ class Runner:
 
     @cached_property
     def _edition(self) -> str:
-        """What names of stored cells say of the data: the hash of public rows, a seal of own ones and their budget."""
+        """What names of stored cells say of the data: the hash of public rows, a seal of own ones."""
         if self._catalogued:
             return self.data.digest
-        return self.store.sealed(self.data.digest + (self._odometer.id if self._odometer else ""))
+        return self.store.sealed(self.data.digest)
 
     def _run(self, cell: Cell) -> list[ResultRecord]:
         outcome = Outcome()
@@ -198,8 +196,6 @@ class Runner:
                 raise
             except MemoryError as error:
                 outcome.status, outcome.message = "memory", first_line(error, "") or "out of memory"
-            except RefusedError as error:
-                outcome.status, outcome.message = "refused", first_line(error, "")
             except BaseException as error:  # one broken cell must not stop a sweep of thousands, nor may `sys.exit`
                 outcome.status, outcome.message = "failed", first_line(error, f"{type(error).__name__}: ")
         self._end_copy()
@@ -264,8 +260,6 @@ class Runner:
             domain = metrics.reference_domain(train)
             train, test = train.coded(domain), test.coded(domain)  # type: ignore[union-attr]
         if cell.arm.tuned_on_test:
-            if self._odometer:
-                raise RefusedError(f"this variant chooses on test rows, for which {self._odometer.path} has no entry")
             if isinstance(train, RawTable):
                 raise InputError(
                     "this variant chooses its settings on test rows, and does so by a public domain only; give the "
@@ -284,30 +278,9 @@ class Runner:
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
     def _fit(self, cell: Cell, train: Rows, task: Task | None = None, source: Any = None) -> Any:
-        with self._recorded(cell, source) as check:
-            model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
-            self._end_copy()
-            check(model)
+        model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
+        self._end_copy()
         return model
-
-    @contextmanager
-    def _recorded(self, cell: Cell, source: Any) -> Iterator[Callable[[Any], None]]:
-        """Record all releases of the body in the budget file of the table, if there is one; yield a check of that."""
-        if self._odometer is None or not cell.arm.is_private:
-            yield lambda model: None
-            return
-        if is_peer(cell.arm.method):
-            raise RefusedError(
-                f"a peer does not record releases in the budget file {self._odometer.path}: nothing of it is released"
-            )
-        if source is None:
-            self._odometer.check_room(cell.epsilon, cell.delta)
-        arm = " ".join(filter(None, (cell.arm.method, cell.arm.variant, cell.arm.calibration)))
-        what = f"{arm} on {cell.dataset}{f' ({cell.task.target})' if cell.task else ''}"
-        with charging(
-            self._odometer, f"{cell.experiment}: {what}, epsilon {cell.epsilon:g}, trial {cell.trial}"
-        ) as recorder:
-            yield lambda model: recorder.check_complete(model, cell.arm.method, source)
 
     def _end_copy(self) -> None:
         """End this process if the fit forked, and this is the copy: one of the two goes on."""
@@ -390,8 +363,7 @@ class Runner:
         if not self.has_model(source):  # a job fits its sources beforehand: here only where a single cell is run
             failed = [r for r in self.run(source) if r.status != "ok"]
             if failed:
-                raised = RefusedError if failed[0].status == "refused" else SourceFailedError
-                raise raised(f"source {source.arm.method}: {failed[0].status}: {failed[0].message}")
+                raise SourceFailedError(f"source {source.arm.method}: {failed[0].status}: {failed[0].message}")
         cls: Any = self.registry[source.arm.method].load()
         return cls.load(self.store.model_path(self._key(source)))
 

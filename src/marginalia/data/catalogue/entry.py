@@ -110,7 +110,6 @@ class Entry(Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     domain: dict[str, Any] | None = None  # what a domain file says, in place of attributes
     preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of a run's budget, for what it learns
-    book: str | None = Field(default=None, min_length=1)  # of the table: each private fit is entered in it, or refused
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says
     unit_type: KeyType | None = None  # of the values of that column
@@ -190,6 +189,11 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
             "table; for a single fit, `marginalia fit` and `synthesize` count a table larger than memory from Parquet, "
             "CSV or a database"
         )
+    if "book" in content:
+        raise InputError(
+            f"data set '{name}': the key 'book' was removed in 3.0: a sweep on your own rows keeps no budget file, and "
+            "its page is for you alone; enter what you publish with `marginalia fit` or `synthesize --budget FILE`"
+        )
     try:
         entry = Entry.model_validate({**content, "name": name})
     except ValidationError as error:
@@ -199,6 +203,4 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
             role: f.model_copy(update={"path": str((folder / f.path).resolve())}) for role, f in entry.files.items()
         }
         entry = entry.model_copy(update={"files": files})
-        if entry.book is not None:
-            entry = entry.model_copy(update={"book": str((folder / entry.book).resolve())})
     return entry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,6 @@ from marginalia.reporting.formats import span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
 from marginalia.reporting.verdicts import WORDS, sentence_verdicts
 from marginalia.sweep.metrics import HEADLINES, METRICS
-from marginalia.sweep.protocols import ABOUT_TOTALS
 from marginalia.sweep.records import CERTIFIED
 
 VERDICTS = "_verdicts"  # end of the name of a table of claims
@@ -62,48 +60,17 @@ def own_data(datasets_info: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in used if name not in catalogue.names()]
 
 
-def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return for whom a page is, and why nobody else may see it; None where all of its rows are public.
-
-    Parameters
-    ----------
-    datasets_info : sequence of mapping
-    books : sequence of mapping
-        Of `marginalia.reporting.provenance.books_of`.
-    """
+def warning(datasets_info: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return for whom a page is, and why nobody else may see it; None where all of its rows are public."""
     own = own_data(datasets_info)
     if not own:
         return None
-    kept = {name for book in books for name in book["datasets"]}
-    totals = [
-        f"The budget file {Path(book['book']).name}, of {_named(book['datasets'])}, "
-        f"holds {_count(book['releases'], 'release')}, which together cost {_cost(book)} "
-        f"of {book['epsilon']:g} at δ = {book['delta']:g} ({book['relation']}): "
-        f"models and synthetic tables, not this page.{_caveat(book)}"
-        for book in books
-    ]
-    if without := [name for name in own if name not in kept]:
-        totals.append(f"Of {_named(without)} no budget file was kept: nobody knows what all fits cost together.")
-    if any(book["relation"] == "add_remove" for book in books):
-        totals.append(f"Under add_remove {ABOUT_TOTALS}.")
     return (
         f"for the owner of the rows of {_named(own)}.",
         "May I publish this? No, because its errors are exact on private rows, without noise; a certificate covers "
-        f"the release of one fit, neither this page nor a choice made by it. {' '.join(totals)}",
+        "the release of one fit, neither this page nor a choice made by it. No budget file was kept: nobody knows what "
+        "all fits cost together.",
     )
-
-
-def _cost(book: Mapping[str, Any]) -> str:
-    return "an unknown ε" if book["spent"] is None else f"ε = {book['spent']:.4g}"
-
-
-def _caveat(book: Mapping[str, Any]) -> str:
-    """Return why the total of a budget file is no guarantee; empty where it is one."""
-    if problem := book.get("problem"):
-        return f" The cost is not known: {problem}."
-    if book.get("experiments"):
-        return " It was opened for experiments and accepts seeded releases, so that this sum is no guarantee."
-    return ""
 
 
 def publishing(

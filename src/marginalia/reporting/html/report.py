@@ -111,7 +111,7 @@ def write_report(
         for name, frame in tables.items()
         if name not in special
     ]
-    private = warning(datasets_info, provenance.get("books", ()))
+    private = warning(datasets_info)
     html = template("report.html.j2").render(
         title=title,
         private=private,
@@ -143,7 +143,7 @@ def write_report(
         long=[table for table in others if table.n_rows > _LONG],
         notebooks=notebooks,
         terms=TERMS,
-        provenance={name: fact for name, fact in provenance.items() if name not in ("config", "datasets", "books")},
+        provenance={name: fact for name, fact in provenance.items() if name not in ("config", "datasets")},
         config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),
     )
     with for_the_owner(bool(private)):
