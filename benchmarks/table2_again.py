@@ -24,7 +24,7 @@ from marginalia.data.catalogue.catalogue import entry
 from marginalia.papers.excess_risk.excess_risk_table2 import KEYS, TABLE2, cell_means, spelled
 from marginalia.papers.reported import reported
 from marginalia.reporting.comparison import compare
-from marginalia.sweep.jobs import prepare_dataset
+from marginalia.sweep.prepare import prepare_dataset
 
 PATH = RESULTS / "table2_again.csv"
 PUBLISHED = Path(__file__).parent.parent / "results/paper/excess_risk/tables"

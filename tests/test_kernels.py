@@ -105,7 +105,6 @@ def test_the_levels_are_spelled_as_numpy_spells_them():
 
 WAYS_IN = {
     "the command line": "import sys\nfrom marginalia.cli import main\nsys.argv = ['marginalia', '-h']",
-    "the worker of a job": "from marginalia.sweep.isolation.worker import main",
 }
 
 
@@ -119,6 +118,6 @@ def test_every_process_of_ours_chooses_before_numpy(way):
 
 @pytest.mark.slow
 def test_an_import_leaves_kernels_and_environment_alone():
-    code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.jobs, marginalia.cli.app\n"
+    code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.run, marginalia.cli.app\n"
     code += "assert dict(os.environ) == before\nfrom marginalia.kernels import why_not_pinned\nprint(why_not_pinned())"
     assert "Sandybridge" in run(code, OPENBLAS_CORETYPE="Sandybridge")

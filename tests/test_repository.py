@@ -157,7 +157,7 @@ def test_light_imports_stay_light():
     """The command line and the Snakefile start quickly: no plotting, learning or compiling libraries."""
     code = (
         "import sys, marginalia, marginalia.data, marginalia.cli;"
-        "import marginalia.sweep.resolve, marginalia.sweep.jobs;"
+        "import marginalia.sweep.resolve;"
         "print([m for m in ('sklearn', 'numba', 'matplotlib', 'torch', 'dp_accounting', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

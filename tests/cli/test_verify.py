@@ -23,9 +23,10 @@ from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
 from marginalia.reporting.verification.rows_file import gather, read
 from marginalia.reporting.verification.verify import page_differences, without_rows
-from marginalia.sweep.jobs import prepare_dataset, run_method
+from marginalia.sweep.prepare import prepare_dataset
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.resolve import resolve
+from marginalia.sweep.run import run_job
 
 CONFIG = {
     "comparisons": ["toy"],
@@ -74,7 +75,7 @@ def published(tmp_path_factory):
     files = []
     for (_, _, group, batch), job in sweep.plan.jobs.items():
         files.append(scratch / f"{group}-{batch}.parquet")
-        run_method(job.settings(), data=scratch / "diabetes", seed=5, store=scratch / "cells", out=files[-1])
+        run_job(job.settings(), data=scratch / "diabetes", seed=5, out=files[-1])
     parts = {}
     for part in COINS.parts(sweep.studies["toy_coins"][1]):
         parts[part] = scratch / f"{part}.parquet"

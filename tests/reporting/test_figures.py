@@ -16,7 +16,6 @@ from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette
 from marginalia.reporting.html.page_tables import certificate_table, results_table
 from marginalia.reporting.html.report import curves_of
-from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
 
@@ -339,12 +338,6 @@ def test_coverage_has_no_winner_and_a_line_at_what_intervals_say(records):
     )
     best = [sum(c.best for group in of.groups for row in group.rows for c in row) for of in (plain, marked)]
     assert best[0] == 0 < best[1]
-
-
-def test_an_edited_caption_redraws_nothing():
-    drawing = ("marginalia.reporting.figures:metric_vs_epsilon", "marginalia.reporting.figures:certified_epsilon")
-    assert "marginalia.reporting.figures" not in modules_behind(*drawing)
-    assert "marginalia.reporting.figures" in modules_behind("marginalia.reporting.figures")
 
 
 def test_rows_of_two_splits_are_refused(mse):

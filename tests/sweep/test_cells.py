@@ -12,12 +12,11 @@ from marginalia.errors import InputError
 from marginalia.methods.fit import fit
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.plan import Job, plan
+from marginalia.sweep.prepare import prepare_dataset
 from marginalia.sweep.protocols import Prepared, split_rows
-from marginalia.sweep.runner import Runner
+from marginalia.sweep.run import Runner, run_job
 
 TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
 
@@ -43,7 +42,7 @@ def run(job, tmp_path, data=None, seed=3):
     folder = tmp_path / "data"
     (data or prepared()).save(folder)
     out = tmp_path / "records.parquet"
-    run_method(job.settings(), data=folder, seed=seed, store=tmp_path / "cells", out=out)
+    run_job(job.settings(), data=folder, seed=seed, out=out)
     return pd.read_parquet(out)
 
 
@@ -124,69 +123,51 @@ def test_a_failing_fit_becomes_rows_that_say_so(tmp_path, how, status, message):
     assert frame["value"].isna().all()
 
 
-def test_a_failed_source_is_tried_once_and_fails_what_stands_on_it(tmp_path, monkeypatch):
-    tries = []
-
-    def broken(self, cell, train):
-        tries.append(cell)
+NO_SYNTHESIZER = """
+class Broken:
+    ledger_ = None
+    def __init__(self, *, epsilon=1.0, delta=1e-5, random_state=None, told=""):
+        self.told = told
+    def fit(self, table):
+        open(self.told, "a").write("x")
         raise ValueError("no synthesizer")
+    def sample(self, n_rows=None): ...
+    def marginal(self, attributes): ...
+"""
 
-    monkeypatch.setattr(Runner, "_fit_synthesizer", broken)
-    (job,) = [j for j in jobs_of(methods=["dd_ssp"], trials=2) if j.group == "downstream"]
+
+def test_a_failed_source_is_tried_once_and_fails_what_post_processes_it(tmp_path):
+    (tmp_path / "broken.py").write_text(NO_SYNTHESIZER)
+    told = tmp_path / "told"
+    own = {"id": "broken", "file": str(tmp_path / "broken.py"), "class": "Broken", "parameters": {"told": str(told)}}
+    (job,) = jobs_of(methods=[own, {"id": "dd_ssp", "source": "broken"}], trials=2)
     frame = run(job, tmp_path)
-    assert frame["message"].str.fullmatch(r"SourceFailedError: source \w+: failed: ValueError: no synthesizer").all()
+    messages = frame.groupby("method")["message"].unique()
+    assert messages["broken"].tolist() == ["ValueError: no synthesizer"]
+    assert messages["dd_ssp"].tolist() == ["source broken: failed: ValueError: no synthesizer"]
     assert frame["value"].isna().all()
-    assert len(frame) > len(tries) == len(set(tries)) == 2 * len(job.sources)
+    assert told.read_text() == "xx"  # two trials
 
 
-def test_finished_cells_are_not_run_again(tmp_path, monkeypatch):
-    data = prepared()
-    fitted = []
-    original = Runner._run
-
-    def counted(self, cell):
-        fitted.append(cell)
-        return original(self, cell)
-
-    monkeypatch.setattr(Runner, "_run", counted)
-    for epsilons, expected in (([1], 2), ([1], 0), ([1, 2], 2)):
-        fitted.clear()
-        (job,) = jobs_of(methods=[{"id": "ada_ssp", "calibration": "tight"}], epsilons=epsilons)
-        run(job, tmp_path, data=data)
-        assert len(fitted) == expected
-
-
-def test_downstream_arms_share_one_fit(tmp_path, monkeypatch):
-    fits = []
-    original = Runner._fit_synthesizer
-
-    def counted(self, cell, train):
-        fits.append(cell)
-        return original(self, cell, train)
-
-    monkeypatch.setattr(Runner, "_fit_synthesizer", counted)
-    jobs = {j.group: j for j in jobs_of(methods=[{"id": "dd_ssp", "variant": "mst"}, "mst"], trials=1)}
-    run(jobs["synthesizers"], tmp_path)
-    frame = run(jobs["downstream"], tmp_path)
-    assert len(fits) == 1
+def test_what_post_processes_a_synthesizer_shares_its_fit(tmp_path, capsys):
+    (job,) = jobs_of(methods=[{"id": "dd_ssp", "variant": "mst"}, "mst"], trials=1)
+    frame = run(job, tmp_path)
     assert (frame["status"] == "ok").all(), frame["message"].tolist()
     assert (frame["epsilon_spent"] <= 1 + 1e-6).all()
+    said = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("[")]
+    assert said.count(["mst", "tight"]) == 1
 
 
-def test_downstream_jobs_wait_for_their_sources():
+def test_what_post_processes_a_synthesizer_is_in_its_job():
     many = {"epsilons": [0.5, 1], "trials": 20}  # more fits than a job of a slow method takes
-    config = parse({"datasets": ["toy"], "methods": ["dd_ssp", "aim_synth"], **many})
-    planned = plan(config, {"sweep": {"toy": TASKS}})
-    needed = {(j.group, j.batch) for j in planned.needed_by(planned.jobs["sweep", "toy", "downstream", "all"])}
-    assert needed == {("aim", "0.5"), ("aim", "1"), ("synthesizers", "all")}
-    assert planned.needed_by(planned.jobs["sweep", "toy", "aim", "1"]) == []
+    jobs = jobs_of(methods=["dd_ssp", "aim_synth"], **many)
+    assert {(job.group, job.batch) for job in jobs} == {("aim", "0.5"), ("aim", "1"), ("synthesizers", "all")}
+    for job in jobs:
+        assert {arm.source for arm in job.arms if arm.source} == {arm.method for arm in job.sources}
 
 
 def test_few_fits_of_a_slow_method_are_one_job():
-    planned = plan(parse({"datasets": ["toy"], "methods": ["aim_synth"], "trials": 5}), {"sweep": {"toy": TASKS}})
-    assert {key[2:] for key in planned.jobs} == {("aim", "all"), ("downstream", "all")}
-    needed = planned.needed_by(planned.jobs["sweep", "toy", "downstream", "all"])
-    assert [(job.group, job.batch) for job in needed] == [("aim", "all")]
+    assert [(job.group, job.batch) for job in jobs_of(methods=["aim_synth"], trials=5)] == [("aim", "all")]
 
 
 def test_a_method_can_be_kept_to_some_data_sets():
@@ -262,7 +243,7 @@ def test_dp_sgd_under_add_remove_trains_by_the_documented_number(tmp_path):
             data = prepared(n=n, n_public=500)
             chosen = {"id": "dp_sgd", "calibration": "tight", "variant": variant}
             cell = jobs_of(methods=[chosen], trials=1)[0].cells(TASKS, 3)[0]
-            runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path / f"{variant}{n}"))
+            runner = Runner(data, BUILT_IN)
             model = fit(cell.arm, BUILT_IN, runner._budget(cell), runner._split(cell)[0], cell.task)
             assert model.n_public == 400
             fits.append(model.ledger_.events)
@@ -275,16 +256,6 @@ def test_a_prepared_set_survives_a_round_trip(tmp_path):
     data.save(tmp_path)
     again = Prepared.load(tmp_path)
     assert again == data
-    assert again.digest == data.digest
-    assert prepared().digest != data.digest
-
-
-def test_store_keeps_nothing_half_written(tmp_path):
-    store = CellStore(tmp_path)
-    with pytest.raises(TypeError):
-        store.put("ab12", [object()])
-    assert store.rows("ab12") is None
-    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_every_built_in_method_has_a_job():

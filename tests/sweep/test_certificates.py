@@ -16,9 +16,9 @@ from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.verify import verify
 from marginalia.sweep import records, version
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
+from marginalia.sweep.run import run_job
 from marginalia.sweep.version import is_audited, version_of
 from marginalia.synthesis import Independent
 
@@ -78,7 +78,7 @@ def run(methods, trials, tmp_path):
     config = parse({"datasets": ["toy"], "trials": trials, "epsilons": [1], "methods": methods})
     (job,) = plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values()
     out = tmp_path / "records.parquet"
-    run_method(job.settings(), data=tmp_path / "data", seed=3, store=tmp_path / "cells", out=out)
+    run_job(job.settings(), data=tmp_path / "data", seed=3, out=out)
     return pd.read_parquet(out)
 
 
@@ -143,12 +143,14 @@ def test_an_overspending_own_method_fails_before_it_releases(tmp_path):
     assert records.verdicts(frame).tolist() == ["no"]
 
 
-def test_every_private_cell_stores_its_certificate(tmp_path):
+def test_every_private_run_has_its_certificate(tmp_path):
     frame = run(["ssp", "ols"], 2, tmp_path)
-    files = sorted((tmp_path / "cells").glob("*/*.certificate.json"))
-    assert len(files) == (frame["method"] == "ssp").groupby([frame["trial"], frame["task"]]).any().sum() == 4
-    for file in files:
-        certificate = Certificate.read(file)
+    private = frame["method"] == "ssp"
+    assert frame.loc[~private, "certificate"].isna().all()
+    texts = frame[private].groupby(["trial", "task"])["certificate"].unique()
+    assert texts.map(len).tolist() == [1] * 4
+    for (text,) in texts:
+        certificate = Certificate(json.loads(text))
         assert certificate.content["method"] in ("SSPRegressor", "SSPClassifier")
         assert verify(certificate).confirmed
 

@@ -35,7 +35,7 @@ def loaded_by(code: str) -> set[str]:
     "code",
     others_slow(
         [
-            "import marginalia.sweep.isolation.worker, marginalia.sweep.jobs\nfrom marginalia.synthesis import AIM",
+            "import marginalia.sweep.run\nfrom marginalia.synthesis import AIM",
             "from marginalia.data import Table\nfrom marginalia.synthesis import Independent, MWEM, PrivBayes",
         ]
     ),
@@ -53,13 +53,12 @@ def test_a_job_that_fits_a_synthesizer_loads_what_it_needs(tmp_path):
 from marginalia.postponed import postpone; postpone()
 from marginalia.methods.registry import arms_of
 from marginalia.sweep.config import Config
-from marginalia.sweep.jobs import run_method
+from marginalia.sweep.run import run_job
 from marginalia.sweep.plan import Job
 config = {{"datasets": [], "methods": ["independent"], "epsilons": [1.0], "trials": 1}}
 block = Config.model_validate(config).blocks()[0]
 job = Job(block, "own", "synthesizers", "all", (1.0,), tuple(arms_of("independent")))
-run_method(job.settings(), data={str(tmp_path / "own")!r}, seed=0, store={str(tmp_path / "cells")!r},
-    out={str(tmp_path / "out.parquet")!r})
+run_job(job.settings(), data={str(tmp_path / "own")!r}, seed=0, out={str(tmp_path / "out.parquet")!r})
 """
     assert loaded_by(code) <= set(NEEDED)
     assert (tmp_path / "out.parquet").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import runpy
 import signal
@@ -19,16 +20,16 @@ import pytest
 from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.data.checksums import write_description
+from marginalia.data.checksums import DamagedError
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
-from marginalia.sweep.cells import CellStore, StoreError
 from marginalia.sweep.config import parse
-from marginalia.sweep.isolation.log import logged
-from marginalia.sweep.isolation.supervisor import WorkerError, run_isolated
-from marginalia.sweep.jobs import run_method
+from marginalia.sweep.isolate import Ended, in_child
+from marginalia.sweep.log import logged
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
+from marginalia.sweep.records import read_certificates, read_records
+from marginalia.sweep.run import run_job
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 FAULTS = runpy.run_path(FAULTY)["FAULTS"]
@@ -64,13 +65,12 @@ def request(job, folder, name="a"):
         "settings": job.settings(),
         "data": folder / "data",
         "seed": 3,
-        "store": folder / f"cells_{name}",
         "out": folder / f"{name}.parquet",
     }
 
 
 def run(job, folder, name="a"):
-    run_isolated(**request(job, folder, name))
+    run_job(**request(job, folder, name))
     return pd.read_parquet(folder / f"{name}.parquet")
 
 
@@ -88,7 +88,7 @@ def assert_the_row_says_so(frame, how):
 
 
 def test_a_fit_that_dies_becomes_a_row_that_says_so(tmp_path):
-    """In one job of two processes, since the one that dies is the first fit of its own. One that hangs: below."""
+    """All that can happen to one: below."""
     hows = ("kills_itself", "does_well")
     frame = run(job_of(*map(faulty, hows), timeout_seconds=60.0, memory_mb=MEMORY), tmp_path)
     assert sorted(set(frame["variant"])) == sorted(hows)
@@ -105,6 +105,7 @@ def faults(tmp_path_factory):
     frames = []
     with open(folder / "log", "w", buffering=1) as log, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", log)
+        patch.setattr(sys, "stderr", log)
         for name, hows, limit in (("hang", hang, TIMEOUT), ("end", [how for how in FAULTS if how not in hang], None)):
             methods = [faulty(how, **told.get(how, {})) for how in hows]
             frames.append(run(job_of(*methods, timeout_seconds=limit, memory_mb=MEMORY), folder, name))
@@ -121,15 +122,14 @@ def test_a_fit_that_misbehaves_becomes_a_row_that_says_so(faults, how):
 def test_every_fit_has_one_row_however_many_die(faults):
     frame, log, _ = faults
     assert sorted(frame.loc[frame["metric"] == "marginal_error", "variant"]) == sorted(FAULTS)
-    said = [line for line in log.splitlines() if line.startswith("[")]
-    assert len(said) == len(FAULTS) - 1  # one of them closed the output
+    assert len(re.findall(r"\[\d+/\d+\] own ", log)) == len(FAULTS)
 
 
 @pytest.mark.slow
 def test_what_a_fit_prints_and_where_it_crashed_is_in_the_log(faults):
     log = faults[1]
     assert "and one from below" in log
-    assert "follows_a_null_pointer" in log.split("Segmentation fault")[1]
+    assert re.search("Segmentation fault.*in follows_a_null_pointer", log, flags=re.S)
 
 
 @pytest.mark.slow
@@ -142,7 +142,6 @@ def test_a_stack_overflow_ends_one_fit(faults):
 @pytest.mark.slow
 def test_a_process_that_a_fit_leaves_behind_is_ended(faults):
     assert not psutil.pid_exists(faults[2])
-    assert not [p for p in psutil.Process().children(recursive=True) if "isolation.worker" in " ".join(p.cmdline())]
 
 
 @pytest.mark.slow
@@ -158,22 +157,14 @@ METHODS = ("ols", "logistic", "ssp", "ada_ssp")
 
 
 @pytest.mark.slow
-def test_rows_and_certificates_are_those_of_a_run_in_one_process(tmp_path):
+def test_rows_and_certificates_are_those_of_a_run_in_one_process(tmp_path, monkeypatch):
     job = job_of(*METHODS, trials=2)
     isolated = run(job, tmp_path, "isolated")
-    run_method(**request(job, tmp_path, "here"))
-    here = pd.read_parquet(tmp_path / "here.parquet")
+    monkeypatch.setattr("marginalia.sweep.run.in_child", lambda function, **_: Ended(function()))
+    here = run(job, tmp_path, "here")
     assert (here["status"] == "ok").all(), here["message"].tolist()
+    assert here["certificate"].notna().any()
     pd.testing.assert_frame_equal(comparable(isolated), comparable(here), check_exact=True)
-    stored = [
-        sorted(p.relative_to(tmp_path / f"cells_{n}") for p in (tmp_path / f"cells_{n}").rglob("*.*"))
-        for n in ("isolated", "here")
-    ]
-    assert stored[0] == stored[1]
-    certificates = [p for p in stored[0] if p.name.endswith("certificate.json")]
-    assert certificates
-    for path in certificates:
-        assert (tmp_path / "cells_isolated" / path).read_bytes() == (tmp_path / "cells_here" / path).read_bytes()
 
 
 def first_file(folder, pattern):
@@ -185,43 +176,37 @@ def first_file(folder, pattern):
     raise AssertionError(f"no {pattern} in {folder}")
 
 
-def worker_of(process):
-    return next(p for p in process.children() if "marginalia.sweep.isolation.worker" in p.cmdline())
-
-
 @pytest.mark.slow
-def test_a_worker_killed_from_outside_loses_nothing(tmp_path):
-    """Somebody ends it in the middle: another one goes on, and does the fit at hand again."""
+def test_a_fit_killed_from_outside_is_a_row_that_says_so(tmp_path):
+    """As the system does that is out of memory; the other fits of the job are made."""
     told = tmp_path / "slept"
-    killed = []
 
     def kill():
         first_file(tmp_path, told.name)
-        worker = worker_of(psutil.Process())
-        worker.kill()
-        killed.append(worker.pid)
+        for child in psutil.Process().children():
+            child.kill()
 
     thread = threading.Thread(target=kill)
     thread.start()
     frame = run(job_of(faulty("sleeps_once", told=str(told)), trials=3), tmp_path)
     thread.join()
-    assert len(killed) == 1
-    assert frame["status"].tolist() == ["ok"] * 6  # two metrics
-    assert sorted(set(frame["trial"])) == [0, 1, 2]
+    assert frame["status"].tolist() == ["failed"] * 2 + ["ok"] * 4  # two metrics
+    assert frame["message"].iloc[0] == "the process of the fit died: SIGKILL (Killed)"
 
 
-SUPERVISED = """
+JOB = """
 import json, sys
-from marginalia.sweep.isolation.supervisor import run_isolated
-if __name__ == "__main__":
-    run_isolated(**json.loads(sys.argv[1]))
+from marginalia.sweep.log import logged
+from marginalia.sweep.run import run_job
+with logged(sys.argv[2]):
+    run_job(**json.loads(sys.argv[1]))
 """
 
 
-def supervised(arguments, **options):
-    """Start a supervisor as a process of its own."""
-    text = json.dumps(arguments, default=str)
-    return subprocess.Popen([sys.executable, "-c", SUPERVISED, text], stderr=subprocess.PIPE, text=True, **options)
+def started(arguments, log, **options):
+    """Start a job as a process of its own, as the workflow does."""
+    command = [sys.executable, "-c", JOB, json.dumps(arguments, default=str), str(log)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
 
 
 @pytest.mark.parametrize(
@@ -233,113 +218,48 @@ def supervised(arguments, **options):
 def test_no_process_stays_when_the_job_is_ended(tmp_path, number):
     """By Ctrl-C, by a scheduler, by a closed terminal: nor what the fit has started; by SIGKILL at least the fit."""
     job = job_of(faulty("sleeps_beside_a_process", told=str(tmp_path / "pid")))
-    process = supervised(request(job, tmp_path))
+    process = started(request(job, tmp_path), tmp_path / "log")
     first_file(tmp_path, "pid")
-    worker = worker_of(psutil.Process(process.pid))
+    (fit,) = psutil.Process(process.pid).children()
     left = psutil.Process(int(first_file(tmp_path, "pid").read_text()))
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode != 0
-    ends = [worker] if number == signal.SIGKILL else [worker, left]
+    ends = [fit] if number == signal.SIGKILL else [fit, left]
     _, alive = psutil.wait_procs(ends, timeout=20)
     assert not alive
     if number == signal.SIGKILL:
         left.kill()
-    assert not list((tmp_path / "cells_a").rglob("*.json"))
     assert not (tmp_path / "a.parquet").exists()
 
 
 @pytest.mark.slow
-def test_a_job_killed_at_any_place_goes_on_where_it_stopped(tmp_path):
-    """Supervisor and worker die without a word, twice; the third run makes the rows of a run that nobody disturbed."""
-    job = job_of(*METHODS, trials=3)
-    undisturbed = run(job, tmp_path, "undisturbed")
-    finished = set()
-    for _ in range(2):
-        process = supervised(request(job, tmp_path, "killed"))
-        while process.poll() is None:
-            now = set((tmp_path / "cells_killed").rglob("*.json")) - finished
-            if len(now) > 3:
-                process.kill()
-                break
-            time.sleep(0.002)
-        process.communicate(timeout=60)
-        finished = set((tmp_path / "cells_killed").rglob("*.json"))
-    assert finished
-    before = {path: path.stat().st_mtime_ns for path in finished if path.suffixes == [".json"]}
-    resumed = run(job, tmp_path, "killed")
-    pd.testing.assert_frame_equal(comparable(resumed), comparable(undisturbed), check_exact=True)
-    assert {path: path.stat().st_mtime_ns for path in before} == before  # read, and not run again
-
-
-@pytest.mark.slow
-def test_a_full_disk_ends_the_job_in_one_line_and_a_later_run_goes_on(tmp_path):
-    """Files of more than a few bytes cannot be written; what could be stored is complete."""
-    job = job_of("ssp", "ols", trials=2)
-    undisturbed = run(job, tmp_path, "undisturbed")
+def test_a_full_disk_ends_the_job_in_one_line(tmp_path):
+    """Files of more than a few bytes cannot be written."""
 
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (400, resource.RLIM_INFINITY))
 
-    process = supervised(request(job, tmp_path), preexec_fn=small_files)
+    process = started(request(job_of("ssp", "ols"), tmp_path), tmp_path / "log", preexec_fn=small_files)
     said = process.communicate(timeout=120)[1]
-    assert process.returncode != 0
-    assert "InputError: cannot write to" in said.splitlines()[-1]
-    assert "File too large; finished fits are kept" in said.splitlines()[-1]
-    assert not list((tmp_path / "cells_a").rglob("*.json"))
-    assert not [p for p in (tmp_path / "cells_a").rglob("*") if p.is_file()]
-    pd.testing.assert_frame_equal(comparable(run(job, tmp_path)), comparable(undisturbed), check_exact=True)
+    assert process.returncode == 2
+    assert said.startswith("marginalia: cannot write to ")
+    assert said.endswith("File too large; free the disk (or set TMPDIR) and run the same command again\n")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "a.parquet").exists()
 
 
 @pytest.mark.slow
-def test_a_store_that_may_not_be_written_is_one_line(tmp_path):
+def test_a_folder_that_may_not_be_written_is_one_line(tmp_path):
     """As root too: under /proc nobody can make a folder."""
-    arguments = {**request(job_of("ols"), tmp_path), "store": "/proc/marginalia"}
+    arguments = {**request(job_of("ols"), tmp_path), "out": "/proc/marginalia/a.parquet"}
     with pytest.raises(InputError, match="cannot write") as caught:
-        run_isolated(**arguments)
+        run_job(**arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_only_the_machines_errors_end_a_job(tmp_path):
-    store = CellStore(tmp_path)
-    with pytest.raises(StoreError, match="No space left on device"), store.writing():
-        os.write(os.open("/dev/full", os.O_WRONLY), b"x")
-    with pytest.raises(FileNotFoundError), store.writing():
-        Path("/no/such/file").read_text()
-    with pytest.raises(InputError, match="no proof") as caught, store.writing():
-        raise InputError("no proof")
-    assert type(caught.value) is InputError
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", [".json", ".certificate.json"])
-def test_a_stored_file_that_is_cut_off_is_made_again(tmp_path, ending):
-    job = job_of("ssp")
-    first = run(job, tmp_path)
-    cut = [p for p in (tmp_path / "cells_a").rglob(f"*{ending}") if "".join(p.suffixes) == ending]
-    for path in cut:
-        path.write_bytes(path.read_bytes()[:40])
-    assert cut
-    pd.testing.assert_frame_equal(comparable(run(job, tmp_path)), comparable(first), check_exact=True)
-
-
-@pytest.mark.slow
-def test_a_source_that_dies_is_tried_once_and_fails_what_stands_on_it(tmp_path):
-    own = {**faulty("told_and_dies", told=str(tmp_path / "tries")), "id": "mine"}
-    config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": [own, "mst"]})
-    jobs = plan(config, {"sweep": {"adult": TASKS}}).jobs.values()
-    (job,) = [j for j in jobs if j.group == "mine"]
-    arm = replace(job.arms[0], tasks=("linear",), source="mine", learner="ols", parameters=())
-    both = replace(job, arms=(arm, replace(arm, tasks=("logistic",), learner="logistic")), sources=job.arms)
-    frame = run(both, tmp_path)
-    assert (frame["status"] == "failed").all()
-    assert frame["message"].str.startswith("SourceFailedError: source mine: failed: the fit ended its process").all()
-    assert (tmp_path / "tries").read_text() == "x"
-
-
-@pytest.mark.slow
-def test_a_failed_fit_is_tried_again_in_the_next_run(tmp_path):
-    """A time limit may be raised, a machine may have more memory: only within one run a failure is final."""
+def test_a_failed_fit_is_tried_again_when_its_job_runs_again(tmp_path):
+    """A machine may have more memory: only within one run a failure is final."""
     job = job_of(faulty("told_and_dies", told=str(tmp_path / "tries")))
     assert run(job, tmp_path)["status"].tolist() == ["failed"] * 2
     assert run(job, tmp_path)["status"].tolist() == ["failed"] * 2
@@ -351,24 +271,56 @@ def test_data_that_cannot_be_read_is_one_line(tmp_path):
     arguments = request(job_of("ols"), tmp_path)
     (tmp_path / "data/dataset.json").unlink()
     with pytest.raises(InputError, match=r"cannot read .*dataset.json: No such file"):
-        run_isolated(**arguments)
+        run_job(**arguments)
 
 
-@pytest.mark.slow
-def test_a_job_that_is_broken_itself_says_so(tmp_path):
-    arguments = request(job_of("ols"), tmp_path)
-    write_description(tmp_path / "data/dataset.json", {}, [])
-    with pytest.raises(WorkerError, match="KeyError"):
-        run_isolated(**arguments)
+def test_no_code_of_the_users_runs_in_the_process_of_the_job(tmp_path):
+    """What it does to its own process is gone with it: one fork for each fit, and none before."""
+    own = faulty("told_and_dies", told=str(tmp_path / "tries"))
+    run(job_of(own, {"id": "dd_ssp", "source": "own"}), tmp_path)
+    assert (tmp_path / "tries").read_text() == "x"
 
 
-@pytest.mark.slow
-def test_a_job_larger_than_its_memory_says_so(tmp_path):
-    """With its libraries alone it is: that is no fault of a fit."""
-    arguments = request(job_of("ols"), tmp_path)
-    arguments["settings"]["experiment"]["memory_mb"] = 30  # less than a configuration may say: NumPy alone takes more
-    with pytest.raises(InputError, match="libraries and data alone need more than 30 MB; raise memory_mb"):
-        run_isolated(**arguments)
+def test_a_function_that_cannot_answer_says_why():
+    assert in_child(lambda: lambda: 0).message == "the fit ended its process with exit code 1"  # cannot be pickled
+    assert in_child(lambda: os.kill(os.getpid(), signal.SIGKILL)).message.endswith("SIGKILL (Killed)")
+    slow = in_child(lambda: time.sleep(60), timeout_seconds=0.2)
+    assert (slow.status, slow.message, slow.value) == ("timeout", "took longer than 0.2 s", None)
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def cut_off(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flipped(path):
+    """One bit, and the time of the file as it was: nobody wrote it."""
+    content, status = bytearray(path.read_bytes()), path.stat()
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("fault", others_slow([emptied, cut_off, flipped]))
+def test_damaged_records_are_named_and_never_read(fault, tmp_path):
+    run(job_of("ols"), tmp_path)
+    fault(tmp_path / "a.parquet")
+    for read in (read_records, read_certificates):
+        with pytest.raises(DamagedError, match=r"a\.parquet is damaged.*; delete it, and snakemake makes it again"):
+            read([tmp_path / "a.parquet"])
+
+
+@pytest.mark.parametrize("name", ["dataset.json", "domain.json", "table.parquet", "test.parquet"])
+@pytest.mark.parametrize("fault", [emptied, cut_off, flipped, Path.unlink])
+def test_damaged_data_are_named_and_never_read(fault, name, tmp_path):
+    table = Table([[0], [1]], Domain.from_sizes({"a": 2}))
+    Prepared("toy", table, (), table).save(tmp_path)
+    fault(tmp_path / name)
+    with pytest.raises(InputError, match=name):
+        Prepared.load(tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -379,3 +331,17 @@ def test_a_job_that_is_stopped_says_so_in_one_line(tmp_path, capsys, monkeypatch
     assert ended.value.code == 128 + number
     said = f"marginalia: stopped by {number.name}\n"
     assert (capsys.readouterr().err, (tmp_path / "log").read_text()) == (said, said)
+
+
+ON_A_FULL_DISK = """
+import sys
+from marginalia.sweep.log import logged
+with logged("/dev/full"):
+    print("what was done so far")
+"""
+
+
+def test_a_full_disk_that_holds_the_log_too_is_one_line_on_the_terminal():
+    ended = subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], capture_output=True, text=True)
+    line = "marginalia: cannot go on: [Errno 28] No space left on device; free the disk and run the same command again"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{line}\n")

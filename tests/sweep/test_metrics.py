@@ -112,7 +112,7 @@ def test_stated_intervals_hold_and_naive_ones_are_measured_on_the_same_cells():
 
 def test_only_arms_that_keep_measurements_are_asked_for_coverage():
     from marginalia.methods.record import Arm
-    from marginalia.sweep.runner import metrics_of
+    from marginalia.sweep.run import metrics_of
 
     assert {"coverage", "width", "naive_coverage"} <= set(metrics_of(None, Arm("aim")))
     assert metrics_of(None, Arm("mixture")) == ("marginal_error", "k_marginal")

@@ -1,4 +1,4 @@
-"""What a sweep on the user's own rows leaves behind: for whom it is, and what its names tell."""
+"""What a sweep on the user's own rows leaves behind, and for whom it is."""
 
 import json
 import multiprocessing
@@ -14,14 +14,13 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.catalogue.entry import parse_entry
-from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.sweep.cells import SECRET, CellStore, StoreError
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import prepare_dataset, run_method
+from marginalia.sweep.isolate import Ended
 from marginalia.sweep.plan import plan
+from marginalia.sweep.prepare import prepare_dataset
 from marginalia.sweep.protocols import Prepared
-from marginalia.sweep.runner import Runner, version_of_arm
+from marginalia.sweep.run import Runner, run_job
 
 FORK = multiprocessing.get_context("fork")
 TASK = Task("logistic", "y")
@@ -50,57 +49,13 @@ def job_of(*methods, name="mine", **content):
 def run(job, folder, data):
     data.save(folder / "data")
     out = folder / "records" / "r.parquet"
-    run_method(job.settings(), data=folder / "data", seed=0, store=folder / "cells", out=out)
+    run_job(job.settings(), data=folder / "data", seed=0, out=out)
     return pd.read_parquet(out)
-
-
-def stored(folder, ending="json"):
-    return {path.name for path in folder.glob(f"cells/??/*.{ending}")}
 
 
 def open_to_others(folder):
     found = [folder, *folder.rglob("*")]
     return [str(path) for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
-
-
-def test_names_of_stored_cells_follow_the_rows_and_tell_nothing_of_them(tmp_path, monkeypatch):
-    monkeypatch.setattr("marginalia.methods.record.Method.load", None)  # nothing is fitted
-    job, names = job_of("independent"), {}
-    (cell,) = job.cells((TASK,), 0)
-    for n in (300, 299):
-        for place in ("here", "there"):
-            runner = Runner(prepared(n), BUILT_IN, {}, CellStore(tmp_path / place))
-            again = Runner(prepared(n), BUILT_IN, {}, CellStore(tmp_path / place))
-            names[n, place] = runner._key(cell)
-            assert again._key(cell) == names[n, place]
-            assert cell.key(prepared(n).digest, version_of_arm(cell.arm, BUILT_IN)) != names[n, place]
-    assert len(set(names.values())) == 4
-    public = replace(prepared(), name="adult")
-    for place in ("here", "there"):  # whose cells anybody may name
-        runner = Runner(public, BUILT_IN, {}, CellStore(tmp_path / place))
-        assert runner._key(cell) == cell.key(public.digest, version_of_arm(cell.arm, BUILT_IN))
-
-
-@pytest.mark.slow
-def test_jobs_that_begin_together_make_one_secret(tmp_path):
-    together, found = FORK.Barrier(8), FORK.Queue()
-
-    def seal():
-        store = CellStore(tmp_path / "cells")
-        together.wait()
-        found.put(store.sealed("x"))
-
-    processes = [FORK.Process(target=seal) for _ in range(8)]
-    for process in processes:
-        process.start()
-    assert len({found.get() for _ in processes}) == 1
-    for process in processes:
-        process.join()
-    (secret,) = (tmp_path / "cells").iterdir()
-    assert (secret.name, stat.S_IMODE(secret.stat().st_mode)) == (SECRET, 0o600)
-    secret.write_bytes(b"")
-    with pytest.raises(StoreError, match="secret is damaged"):
-        CellStore(tmp_path / "cells").sealed("x")
 
 
 def test_files_of_own_data_are_for_the_owner(tmp_path):
@@ -112,16 +67,15 @@ def test_files_of_own_data_are_for_the_owner(tmp_path):
     results = tmp_path / "results"
     prepare_dataset(entry.model_dump(mode="json"), results / "data")
     settings = job_of("independent", "gaussian_marginals").settings()
-    run_method(settings, data=results / "data", seed=0, store=results / "cells", out=results / "records" / "r.parquet")
-    assert {path.suffix for path in results.rglob("*")} >= {".parquet", ".json", ".npz"}
+    run_job(settings, data=results / "data", seed=0, out=results / "records" / "r.parquet")
+    assert {path.suffix for path in results.rglob("*")} >= {".parquet", ".json"}
     assert open_to_others(results) == []
     assert os.umask(0o022) == 0o022
 
 
 @pytest.mark.parametrize("name", ["mine", "adult"])
 def test_a_kill_between_writing_and_naming_leaves_nothing_that_others_can_read(tmp_path, monkeypatch, name):
-    data = replace(prepared(), name=name)
-    data.save(tmp_path / "data")
+    replace(prepared(), name=name).save(tmp_path / "data")
 
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -129,13 +83,28 @@ def test_a_kill_between_writing_and_naming_leaves_nothing_that_others_can_read(t
     def run_and_die():
         monkeypatch.setattr(Path, "replace", die)
         job = job_of("independent", name=name)
-        out = tmp_path / "records.parquet"
-        run_method(job.settings(), data=tmp_path / "data", seed=0, store=tmp_path / "cells", out=out)
+        run_job(job.settings(), data=tmp_path / "data", seed=0, out=tmp_path / "out" / "records.parquet")
 
     process = FORK.Process(target=run_and_die)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    (left,) = (tmp_path / "cells").glob("??/.*")
+    (left,) = (tmp_path / "out").glob(".*")
     assert left.stat().st_size
-    assert bool(open_to_others(tmp_path / "cells")) == (name == "adult")
+    assert bool(open_to_others(tmp_path / "out")) == (name == "adult")
+
+
+def test_models_of_own_data_that_others_post_process_are_for_the_owner_while_the_job_runs(tmp_path, monkeypatch):
+    seen = []
+    original = Runner._load_source
+
+    def looked_at(self, cell):
+        seen.extend(open_to_others(self.models))
+        return original(self, cell)
+
+    monkeypatch.setattr(Runner, "_load_source", looked_at)
+    monkeypatch.setattr("marginalia.sweep.run.in_child", lambda function, **_: Ended(function()))
+    job = job_of("independent", {"id": "dd_ssp", "source": "independent"})
+    rows = run(job, tmp_path, prepared())
+    assert set(rows["status"]) == {"ok"}
+    assert seen == []

@@ -3,7 +3,7 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.sweep.records import COLUMNS, ResultRecord, read_records, write_records
-from marginalia.sweep.runner import first_line
+from marginalia.sweep.run import first_line
 from marginalia.sweep.seeds import seed_of, seed_sequence
 from marginalia.usage import measured
 

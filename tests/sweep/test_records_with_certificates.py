@@ -1,10 +1,10 @@
 """Certificates travel with the rows of a sweep."""
 
 import json
-import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,11 +15,9 @@ from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.verify import verify
 from marginalia.sweep import metrics
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import (
-    CERTIFICATES,
     COLUMNS,
     RUN,
     read_certificates,
@@ -27,6 +25,7 @@ from marginalia.sweep.records import (
     verdicts,
     write_records,
 )
+from marginalia.sweep.run import run_job
 
 TASKS = (Task("linear", "b"), Task("logistic", "y"))
 
@@ -41,18 +40,14 @@ def run(tmp_path, group, **content):
     jobs = plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values()
     (job,) = (job for job in jobs if job.group == group)
     out = tmp_path / f"{group}.parquet"
-    run_method(job.settings(), data=tmp_path / "data", seed=3, store=tmp_path / "cells", out=out)
+    run_job(job.settings(), data=tmp_path / "data", seed=3, out=out)
     return out
-
-
-def metadata(path):
-    return pq.read_schema(path).metadata[CERTIFICATES]
 
 
 def test_each_private_run_has_its_certificate_in_the_file_of_its_rows(tmp_path):
     path = run(tmp_path, "learners", methods=["ssp", "ols"], epsilons=[1, 2])
     frame = read_records([path])
-    assert list(pd.read_parquet(path).columns) == list(COLUMNS)
+    assert list(pd.read_parquet(path).columns) == [*COLUMNS, "certificate"]
     found = read_certificates([path])
     private = frame[frame["method"] == "ssp"].drop_duplicates(list(RUN))
     assert {one.run for one in found} == set(private[list(RUN)].itertuples(index=False, name=None))
@@ -62,35 +57,26 @@ def test_each_private_run_has_its_certificate_in_the_file_of_its_rows(tmp_path):
         assert one.content["epsilon"] == one.run[RUN.index("epsilon")]
 
 
-def test_equal_certificates_are_stored_once(tmp_path):
-    entries = json.loads(metadata(run(tmp_path, "learners", methods=["ssp"], epsilons=[1], trials=2)))
-    assert [len(entry["rows"]) for entry in entries] == [2, 2]  # one for each task, of two trials
-    assert entries[0]["certificate"]["method"] != entries[1]["certificate"]["method"]
-
-
-def test_rows_from_the_store_bring_theirs_along(tmp_path):
-    first = metadata(run(tmp_path, "learners", methods=["ssp"]))
-    second = run(tmp_path, "learners", methods=["ssp"])  # every cell is served from the store
-    assert metadata(second) == first
-    shutil.rmtree(tmp_path / "cells")
-    assert metadata(run(tmp_path, "learners", methods=["ssp"])) == first  # seeded: a new fit says the same
+def test_a_job_that_runs_again_writes_the_same_certificates(tmp_path):
+    first, second = (read_certificates([run(tmp_path, "learners", methods=["ssp"])]) for _ in range(2))
+    assert first == second
 
 
 @pytest.mark.parametrize(
-    ("choice", "source"),
-    [({"id": "dd_ssp", "variant": "mst"}, "MST"), ("aim_synth", "AIM")],
+    ("choice", "group", "source"),
+    [({"id": "dd_ssp", "variant": "mst"}, "synthesizers", "MST"), ("aim_synth", "aim", "AIM")],
 )
-def test_post_processing_has_the_certificate_of_its_source_and_names_it(tmp_path, choice, source):
-    path = run(tmp_path, "downstream", methods=[choice], trials=1)
+def test_post_processing_has_the_certificate_of_its_source_and_names_it(tmp_path, choice, group, source):
+    path = run(tmp_path, group, methods=[choice], trials=1)
     assert (read_records([path])["status"] == "ok").all()
-    found = read_certificates([path])
+    certificates = read_certificates([path])
+    released = [one.content["events"] for one in certificates if one.content["method"] == source]
+    found = [one for one in certificates if "marginals" in one.content["parameters"]]
     assert found
     for one in found:
         assert one.content["parameters"]["marginals"]["method"] == source
         assert verify(Certificate(one.content)).confirmed
-        cells = (tmp_path / "cells").glob("*/*.certificate.json")
-        released = [Certificate.read(cell).content for cell in cells]
-        assert one.content["events"] in [r["events"] for r in released if r["method"] == source]
+        assert one.content["events"] in released
 
 
 def test_a_run_that_failed_has_none(tmp_path, monkeypatch):
@@ -103,8 +89,12 @@ def test_a_run_that_failed_has_none(tmp_path, monkeypatch):
 def test_files_without_certificates_and_broken_ones(tmp_path):
     write_records(tmp_path / "none.parquet", [])
     assert read_certificates([tmp_path / "none.parquet"]) == []
-    read_records([tmp_path / "none.parquet"]).to_parquet(tmp_path / "older.parquet")
-    assert read_certificates([tmp_path / "older.parquet"]) == []
+    rows = pa.Table.from_pandas(read_records([run(tmp_path, "learners", methods=["ssp"], trials=1)]))
+    (first, *_) = rows.to_pylist()
+    old = json.dumps([{"certificate": {"method": "SSP"}, "rows": [{name: first[name] for name in RUN}]}])
+    pq.write_table(rows.replace_schema_metadata({"marginalia.certificates": old}), tmp_path / "older.parquet")
+    (one,) = read_certificates([tmp_path / "older.parquet"])  # as version 2.0 wrote them
+    assert (one.content, one.run) == ({"method": "SSP"}, tuple(first[name] for name in RUN))
     (tmp_path / "text.parquet").write_text("no Parquet")
     with pytest.raises(InputError, match=r"cannot read the certificates of .*text\.parquet"):
         read_certificates([tmp_path / "text.parquet"])

@@ -14,12 +14,11 @@ from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.sweep.cells import Cell, CellStore, seed_key
+from marginalia.sweep.cells import Cell, seed_key
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, split_rows
-from marginalia.sweep.runner import Runner
+from marginalia.sweep.run import Runner, run_job
 
 TASKS = (Task("linear", "c"), Task("logistic", "y"))
 
@@ -35,7 +34,7 @@ CELL = Cell("e", "strict", "adult", Arm("gaussian_marginals"), None, "add_remove
 
 
 def runner_of(data, tmp_path):
-    return Runner(data, BUILT_IN, {}, CellStore(tmp_path))
+    return Runner(data, BUILT_IN)
 
 
 @pytest.mark.slow
@@ -142,7 +141,7 @@ def run(tmp_path, data, methods=("ssp", "gaussian_marginals")):
     data.save(tmp_path / "data")
     frames = []
     for i, job in enumerate(plan(config, {"sweep": {data.name: TASKS}}).jobs.values()):
-        run_method(job.settings(), data=tmp_path / "data", seed=3, store=tmp_path / "cells", out=tmp_path / f"{i}.pq")
+        run_job(job.settings(), data=tmp_path / "data", seed=3, out=tmp_path / f"{i}.pq")
         frames.append(pd.read_parquet(tmp_path / f"{i}.pq"))
     return pd.concat(frames)
 

@@ -18,10 +18,10 @@ from marginalia.methods.task import Task
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.tables import WORST_FIRST
-from marginalia.sweep.cells import ARM_DEFAULTS, Cell, CellStore, seed_key
+from marginalia.sweep.cells import ARM_DEFAULTS, Cell, seed_key
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import certificate, declaration, to_frame, verdicts
-from marginalia.sweep.runner import Runner
+from marginalia.sweep.run import Runner
 
 TASK = Task("linear", "b")
 
@@ -91,13 +91,14 @@ def test_every_field_of_a_task_changes_the_noise(change):
     assert replace(CELL, task=replace(CELL.task, **change)).seed != CELL.seed
 
 
-def test_own_data_get_the_systems_noise(tmp_path):
+def test_own_data_get_the_systems_noise():
     """And no seed stands in their rows; the catalogue's public ones repeat."""
     values, seeds = {}, {}
     for name in ("mine", "adult"):
-        for i in range(2):
-            runner = Runner(Prepared(name, table(), (TASK,)), BUILT_IN, {}, CellStore(tmp_path / f"{name}{i}"))
-            (row,) = runner.run(replace(CELL, dataset=name))
+        for _ in range(2):
+            runner = Runner(Prepared(name, table(), (TASK,)), BUILT_IN)
+            cell = replace(CELL, dataset=name)
+            (row,) = runner.rows(cell, runner.outcome(cell))
             assert row.status == "ok", row.message
             values.setdefault(name, set()).add(row.value)
             seeds.setdefault(name, set()).add(row.seed)
@@ -164,9 +165,10 @@ def test_a_method_of_ones_own_is_its_authors_word(tmp_path):
     assert declaration(BUILT_IN["mst"], BUILT_IN["dd_ssp"]) == ""
 
 
-def test_an_overspent_fit_is_not_certified_in_its_rows(tmp_path):
-    runner = Runner(Prepared("adult", table(), (TASK,)), BUILT_IN, {}, CellStore(tmp_path))
-    rows = [runner.run(replace(CELL, dataset="adult", arm=Arm("ssp", c)))[0] for c in ("published", "tight")]
+def test_an_overspent_fit_is_not_certified_in_its_rows():
+    runner = Runner(Prepared("adult", table(), (TASK,)), BUILT_IN)
+    cells = [replace(CELL, dataset="adult", arm=Arm("ssp", c)) for c in ("published", "tight")]
+    rows = [runner.rows(cell, runner.outcome(cell))[0] for cell in cells]
     assert verdicts(to_frame(rows)).tolist() == ["no", "yes"]
     assert rows[0].epsilon_spent > 1
 

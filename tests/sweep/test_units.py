@@ -12,7 +12,7 @@ from marginalia.data.datasets import load
 from marginalia.data.units import BoughtUnit, Unit, hashes_of
 from marginalia.errors import InputError
 from marginalia.reporting.provenance import datasets_info
-from marginalia.sweep.jobs import prepare_dataset
+from marginalia.sweep.prepare import prepare_dataset
 from marginalia.sweep.protocols import Prepared, split_rows
 
 ILL = {"name": "ill", "type": "boolean"}
@@ -54,17 +54,6 @@ def test_a_prepared_data_set_keeps_its_units(folder: Path, age: dict) -> None:
     described = [folder / "data" / "dataset.json"]
     (told,) = datasets_info(described, splits={"stays": "random"}, missing={}, stand_ins=False)
     assert told["protects"] == "one `patient`, at most 3 rows each"
-
-
-def test_cells_depend_on_the_units(folder: Path) -> None:
-    digests = set()
-    for changes in ({}, {"rows_per_unit": 4}, {"unit": None, "rows_per_unit": None, "domain": None}):
-        if "unit" in changes:
-            frame = pd.read_csv(folder / "t.csv").drop(columns="patient")
-            frame.to_csv(folder / "t.csv", index=False)
-        prepare_dataset(_entry(folder, **changes).model_dump(), folder / "data")
-        digests.add(Prepared.load(folder / "data").digest)
-    assert len(digests) == 3
 
 
 def test_a_bought_number_of_rows_is_kept_to_be_bought(folder: Path) -> None:

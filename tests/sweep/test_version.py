@@ -1,22 +1,18 @@
-"""What an edit of the library reruns, on a copy of it, one edit at a time."""
+"""What an edit of the library runs again, on a copy of it, one edit at a time."""
 
 import json
 import shutil
-import zlib
 from pathlib import Path
 
 import pytest
 
 import marginalia
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.registry import cards, comparisons
+from marginalia.papers.registry import cards
 from marginalia.sweep import version
-from marginalia.sweep.runner import version_of_arm
+from marginalia.sweep.version import version_of_arm
 
-CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree)
-CARDS = cards()
-PAPERS = ("adaptive_margin", "chebyshev", "cross_paper", "dd_ssp", "excess_risk", "reduced_space")
-COMPARISONS = comparisons(PAPERS)
+CACHES = (version.code_version, version._version_of_library, version._imported_by_library)
 
 
 @pytest.fixture(scope="module")
@@ -32,180 +28,100 @@ def file_of(method):
     return f"{module.removeprefix('marginalia.').replace('.', '/')}.py"
 
 
-def file_with(text):
-    """Return the one file of the library in which some text stands."""
-    (path,) = (p for p in version.ROOT.rglob("*.py") if text in p.read_text(encoding="utf-8"))
-    return path.relative_to(version.ROOT).as_posix()
-
-
 def of_methods():
     return {name: version_of_arm(record.arms[0], BUILT_IN) for name, record in BUILT_IN.items()}
 
 
 @pytest.fixture
 def changed_by(copy, monkeypatch):
-    """Return a function that says which versions edits of files of the library change, all at once."""
+    """Return a function that says which versions a line more in a file of the library changes."""
     monkeypatch.setattr(version, "ROOT", copy)
 
     def forget():
         for cached in CACHES:
             cached.cache_clear()
 
-    def changed_by(*edits, versions=of_methods):
+    def changed_by(place, versions=of_methods):
         forget()
-        before = versions()
-        texts = {place: (copy / place).read_text(encoding="utf-8") for place, _, _ in edits}
+        before, text = versions(), (copy / place).read_text(encoding="utf-8")
         try:
-            for place, old, new in edits:
-                text = (copy / place).read_text(encoding="utf-8")
-                assert old in text
-                (copy / place).write_text(text.replace(old, new, 1), encoding="utf-8")
+            (copy / place).write_text(f"{text}\nMORE = 1\n", encoding="utf-8")
             forget()
             after = versions()
         finally:
-            for place, text in texts.items():
-                (copy / place).write_text(text, encoding="utf-8")
+            (copy / place).write_text(text, encoding="utf-8")
         return {name for name in before if before[name] != after[name]}
 
     yield changed_by
     forget()
 
 
-@pytest.mark.slow
-def test_a_method_reruns_itself_alone(changed_by):
-    assert changed_by((file_of("pate"), "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")) == {"pate"}
+def test_a_method_runs_again_alone(changed_by):
+    assert changed_by(file_of("pate")) == {"pate"}
 
 
-@pytest.mark.slow
-def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
-    changed = changed_by((file_of("independent"), "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind"))
-    assert changed == {"independent"}
-    changed = changed_by((file_of("aim"), "import numpy as np\n", "import numpy as np\n\nMORE = 1\n"))
+def test_a_synthesizer_runs_again_with_what_post_processes_it(changed_by):
+    changed = changed_by(file_of("aim"))
     assert {"aim", "dd_ssp", "aim_synth"} <= changed
     assert not changed & {"ssp", "mst", "chebyshev", "ols"}
 
 
-def test_only_what_is_private_depends_on_the_mechanisms():
-    for name, record in BUILT_IN.items():
-        roots = {m for m in (name, record.arms[0].source) if m}
-        behind = version.modules_behind(
-            *(path.rpartition(":")[0] for m in roots for path in BUILT_IN[m].classes.values())
-        )
-        depends = any(module.startswith("marginalia.privacy.mechanisms") for module in behind)
-        assert depends == record.arms[0].is_private, name
+def test_metrics_and_mechanisms_run_all_again_that_use_them(changed_by):
+    assert changed_by("sweep/metrics.py") == set(BUILT_IN)
+    private = {name for name, record in BUILT_IN.items() if record.arms[0].is_private}
+    assert changed_by("privacy/mechanisms/additive.py") >= private - {"objective_perturbation"}
 
 
-@pytest.mark.slow
-def test_words_and_looks_rerun_nothing(changed_by):
-    assert not changed_by((file_of("ssp"), '"""', '"""Once upon a time. '))
-    assert not changed_by((file_of("ssp"), "import numpy as np\n", "import numpy as np  # arrays\n"))
-    assert not changed_by((version.METHODS, 'label = "PATE"', 'label = "Teachers"'))
-    assert not changed_by(("sweep/metrics.py", 'name="test AUC"', 'name="area"'))
-    assert changed_by(("sweep/metrics.py", "function=roc_auc", "function=log_loss")) == set(BUILT_IN)
+def test_figures_pages_and_verbs_run_no_fit_again(changed_by):
+    for place in ("reporting/figures.py", "cli/app.py", "reporting/html/report.py"):
+        assert changed_by(place) == set(), place
 
 
-@pytest.mark.slow
-def test_the_version_of_the_library_counts_the_parameters_of_methods(changed_by):
+def test_an_experiment_runs_again_by_its_own_modules_and_tables(changed_by):
     def versions():
-        return {"library": version.code_version()}
+        return {name: version.version_of(card.run) for name, card in cards().items()}
 
-    assert changed_by((version.METHODS, "n_teachers = 500", "n_teachers = 501"), versions=versions)
-    assert not changed_by((version.METHODS, "# All methods", "# Every method"), versions=versions)
+    changed = changed_by("papers/chebyshev/chebyshev_x1.py", versions)
+    assert "chebyshev_x1" in changed
+    assert not {name for name in changed if not name.startswith("chebyshev")}
 
 
-@pytest.mark.slow
-def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
+def test_a_reader_runs_its_data_sets_again_alone(changed_by):
     def versions():
-        return {
-            f"{name} {part.__name__}": version.version_of(part)
-            for name, card in CARDS.items()
-            for part in (card.run, card.tables, card.figure)
-        }
+        roots = ("marginalia.data.catalogue.readers.adult", "marginalia.data.catalogue.readers.compas")
+        return {root: version.version_of(root) for root in roots}
 
-    edits = []
-    for card in CARDS.values():
-        place = f"papers/{card.run.__module__.split('.')[2]}/{card.id}.py"
-        text = (version.ROOT / place).read_text(encoding="utf-8")
-        words = next(card.caption[:n] for n in (30, 20, 12, 6) if f'"{card.caption[:n]}' in text)
-        edits.append((place, f'"{words}', f'"More. {words}'))
-    assert not changed_by(*edits, versions=versions)
+    assert changed_by("data/catalogue/readers/adult.py", versions) == {"marginalia.data.catalogue.readers.adult"}
 
 
-@pytest.mark.slow
-def test_a_statement_changes_the_verdicts_of_its_wing_alone(changed_by):
-    def versions():
-        parts = [(name, part) for name, card in CARDS.items() for part in (card.run, card.tables, card.figure)]
-        tables = [(name, compared.table) for name, compared in COMPARISONS.items()]
-        return {f"{name} {part.__name__}": version.version_of(part) for name, part in (*parts, *tables)}
-
-    edit = ("papers/chebyshev/claims.csv", "Theorem 1", "Theorem One")
-    assert changed_by(edit, versions=versions) == {"chebyshev_verdicts verdicts"}
-    edit = ("papers/reduced_space/judges.py", "SLIGHTLY = 10.0", "SLIGHTLY = 20.0")
-    assert changed_by(edit, versions=versions) == {"reduced_space_verdicts verdicts"}
-
-
-@pytest.mark.slow
-def test_a_reader_reruns_its_data_sets_alone(changed_by):
-    def versions():
-        roots = {name: f"marginalia.data.catalogue.readers.{name}" for name in ("adult", "compas")}
-        return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
-
-    assert changed_by(
-        ("data/catalogue/readers/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
-    ) == {"compas"}
-    assert changed_by(
-        (file_with("class RawTable"), "from __future__", "MORE = 1\nfrom __future__"), versions=versions
-    ) == {
-        "adult",
-        "compas",
-    }
-
-
-def test_what_a_users_file_imports_counts(changed_by, tmp_path):
-    """An edit of the library once left the results of methods in users' files as they were."""
+def test_a_method_of_the_users_depends_on_its_file_and_on_what_that_imports(changed_by, tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text("from marginalia.privacy.calibration import gaussian_sigma\n")
+    path.write_text("from marginalia.privacy.session import Session\n")
 
     def versions():
         return {"mine": version.version_of(str(path))}
 
-    assert changed_by(("privacy/calibration.py", "import math\n", "import math\n\nMORE = 1\n"), versions=versions) == {
-        "mine"
-    }
-    assert not changed_by((file_of("pate"), "import numpy", "MORE = 1\nimport numpy"), versions=versions)
+    before = versions()
+    assert changed_by("privacy/session.py", versions) == {"mine"}
+    assert changed_by(file_of("pate"), versions) == set()
+    path.write_text("from marginalia.privacy.session import Session\nx = 1\n")
+    assert versions() != before
 
 
-def used_inside():
-    """Stand for a definition of a card that only a comprehension in a lambda names."""
-
-
-OF_A_CARD = lambda rows: [used_inside() for _ in rows]  # noqa: E731
-
-
-def test_a_lambda_depends_on_what_its_comprehensions_name():
-    names = set(version._names(OF_A_CARD))
-    assert f"{used_inside.__module__}:used_inside" in names
-
-
-def test_a_users_file_counts(tmp_path):
+def test_imports_are_found_however_they_are_written(tmp_path):
+    """Inside functions, of several names in brackets, of a module as a name of its package."""
     path = tmp_path / "mine.py"
-    path.write_text("a = 1\n")
-    before = version.version_of(str(path))
-    version._version.cache_clear()
-    path.write_text("a = 2\n")
-    assert version.version_of(str(path)) != before
+    several = "    from marginalia.data import (\n        domain,\n        table as t,\n    )\n"
+    path.write_text(f"def f():\n{several}    import marginalia.subsets\n")
+    found = {file.relative_to(version.ROOT).as_posix() for file in version._imported(path)}
+    assert {"data/domain.py", "data/table.py", "subsets.py"} <= found
 
 
-def test_what_is_kept_beside_the_bytecode_is_used_of_the_very_source_only(copy, monkeypatch):
-    monkeypatch.setattr(version, "ROOT", copy)
-    module = copy / "sweep" / "seeds.py"
-    first = version._text_and_imports(module)
-    (place,) = (copy / "sweep" / "__pycache__").glob("seeds.*.bare")
-    kept = json.loads(zlib.decompress(place.read_bytes()))
-    place.write_bytes(zlib.compress(json.dumps({**kept, "text": "taken from the file"}).encode()))
-    assert version._text_and_imports(module)[0] == "taken from the file"
-    stale = ({**kept, "source": "another", "text": "stale"}, ["no mapping"], {"source": kept["source"]})
-    for content in (b"damaged", b"", *(zlib.compress(json.dumps(one).encode()) for one in stale)):
-        place.write_bytes(content)
-        text, imports = version._text_and_imports(module)
-        assert (text, [tuple(i) for i in imports]) == (first[0], [tuple(i) for i in first[1]])
+def test_no_audit_counts_for_other_code(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("x = 1\n")
+    record = {"version": version.version_of(str(path)), "findings": 0}
+    Path(f"{path}{version.AUDIT_ENDING}").write_text(json.dumps(record))
+    assert version.is_audited(path)
+    path.write_text("x = 2\n")
+    assert not version.is_audited(path)

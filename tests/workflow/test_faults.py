@@ -73,7 +73,7 @@ class Run:
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 line = " ".join(process.cmdline())
-                if ".methods.py" in line or "isolation.worker" in line:
+                if ".methods.py" in line:
                     logs = [Path(file.path).stem for file in process.open_files() if "/results/logs/" in file.path]
                     yield process, line, logs[0] if logs else ""
 
@@ -131,18 +131,14 @@ def disturbed(tmp_path_factory):
     met = {}  # what was met, and the job that it was of
 
     def end_one_of_each(process, line, log):
-        """Stop the process that watches one job, kill that of another, and kill the process of a third one's fits."""
-        if log == "holds_the_interpreter-all" and ".methods.py" in line and "stopped" not in met:
+        """Stop the process of one job, and kill that of another."""
+        if log == "holds_the_interpreter-all" and "stopped" not in met:
             process.suspend()
             met["stopped"] = process
-        elif log and log != "holds_the_interpreter-all" and log not in met.values():
-            if ".methods.py" in line and "supervisor" not in met:
-                process.kill()
-                met["supervisor"] = log
-            elif "isolation.worker" in line and "worker" not in met:
-                process.kill()
-                met["worker"] = log
-        return len(met) == 3
+        elif log and log != "holds_the_interpreter-all" and "killed" not in met:
+            process.kill()
+            met["killed"] = log
+        return len(met) == 2
 
     run = Run(folder, CONFIG)
     run.until(end_one_of_each)
@@ -165,7 +161,7 @@ def disturbed(tmp_path_factory):
 
 
 def test_a_killed_rule_is_named_and_leaves_no_output(disturbed):
-    """Here of one that watches fits; what does not need it goes on until Snakemake is killed too."""
+    """What does not need it goes on until Snakemake is killed too."""
     assert "Error in rule methods" in disturbed[1]["rule killed"]
 
 
@@ -182,22 +178,27 @@ def test_after_a_kill_the_folder_is_locked_and_snakemake_says_how_to_go_on(distu
     assert "--unlock" in disturbed[1]["second run"]
 
 
-def test_damaged_results_are_named_and_made_again(undisturbed, tmp_path):
-    """Of every kind at once: a table, records and their description with the sizes that a power failure leaves."""
+def test_damaged_results_are_named_and_made_again_once_they_are_deleted(undisturbed, tmp_path):
+    """Records and prepared data: one flipped bit, and the sizes that a power failure leaves."""
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     results = tmp_path / "results"
-    records = sorted((results / "records").rglob("*.parquet"))
-    (results / "data/diabetes/table.parquet").write_bytes(b"")
-    records[0].write_bytes(b"")
-    content = bytearray(records[1].read_bytes())
+    records = sorted((results / "records").rglob("*.parquet"))[0]
+    table = results / "data/diabetes/table.parquet"
+    content = bytearray(records.read_bytes())
     content[len(content) // 2] ^= 1
-    records[1].write_bytes(content)
-    for path in (results / "cells").rglob("*.json"):
-        path.write_bytes(path.read_bytes()[:-9])
-    run = Run(tmp_path)
-    assert run.finish() == 0, run.said
-    for path in (records[0], records[1], results / "data/diabetes/table.parquet"):
-        assert f"marginalia: {path.relative_to(tmp_path)} is damaged" in run.said
+    for path, damaged, needs_it, delete in (
+        (records, content, results / "tables", records),
+        (table, b"", results / "records", results / "data/diabetes/dataset.json"),
+    ):
+        shutil.rmtree(needs_it)
+        path.write_bytes(damaged)
+        run = Run(tmp_path)
+        assert run.finish() == 1
+        assert f"{path.relative_to(tmp_path)} is damaged" in run.said
+        assert "and snakemake makes" in run.said
+        delete.unlink()
+        run = Run(tmp_path)
+        assert run.finish() == 0, run.said
     assert tables_of(tmp_path) == tables_of(undisturbed)
 
 

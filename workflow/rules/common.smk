@@ -2,7 +2,6 @@
 import os
 import re
 import sys
-from functools import cache
 
 from marginalia.advice.costs import memory_of
 from marginalia.data.datasets import reader_module
@@ -11,7 +10,6 @@ from marginalia.papers import registry
 from marginalia.peers.environment import lock_hash
 from marginalia.peers.record import libraries
 from marginalia.sweep import resolve
-from marginalia.sweep.healing import damaged
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.version import version_of
 
@@ -67,11 +65,6 @@ def records_of(job):
     return f"{RESULTS}/records/{job.experiment.name}/{job.dataset}/{job.group}/{job.batch}.parquet"
 
 
-def source_records(wildcards):
-    make_damaged_files_again()
-    return [records_of(job) for job in SWEEP.plan.needed_by(job_of(wildcards))]
-
-
 def peer_environments(wildcards):
     return [
         f"{RESULTS}/peers/{name}.json" for name in libraries(job_of(wildcards).arms)
@@ -83,26 +76,3 @@ def parts_of(name):
     study, settings = SWEEP.studies[name]
     folder = f"{RESULTS}/studies/{name}"
     return {part: f"{folder}/{part}.parquet" for part in study.parts(settings)}
-
-
-def stored_files():
-    """Yield what is sealed of the files that this plan makes."""
-    yield from map(records_of, SWEEP.plan.jobs.values())
-    for name in SWEEP.entries:
-        yield f"{RESULTS}/data/{name}/dataset.json"
-    for name in SWEEP.studies:
-        yield from parts_of(name).values()
-    yield f"{RESULTS}/rows.parquet"
-
-
-@cache
-def make_damaged_files_again():
-    """Have Snakemake run the jobs again whose files are damaged; it has to be told while it makes its plan.
-
-    Called by input functions. Before that there is no plan; and to remove the files would be no matter of a dry run.
-    """
-    if workflow.is_main_process:
-        for path, why in damaged(stored_files()):
-            print(f"marginalia: {why}; it is made again", file=sys.stderr, flush=True)
-            workflow.dag.forcefiles.add(path)
-    return []

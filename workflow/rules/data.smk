@@ -1,7 +1,5 @@
 rule dataset:
     """Download (cache, mirror, URL; hashes checked), discretise, and store in the library's own format."""
-    input:
-        lambda wildcards: make_damaged_files_again(),
     output:
         f"{RESULTS}/data/{{dataset}}/dataset.json",
         f"{RESULTS}/data/{{dataset}}/domain.json",
@@ -16,7 +14,7 @@ rule dataset:
     params:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
         code=lambda wildcards: version_of(
-            "marginalia.sweep.jobs:prepare_dataset",
+            "marginalia.sweep.prepare",
             reader_module(SWEEP.entries[wildcards.dataset]),
         ),
     script:

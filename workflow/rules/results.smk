@@ -26,7 +26,7 @@ rule tables:
         runtime=30,
     params:
         code=version_of(
-            "marginalia.reporting.verification.results:write_sweep",
+            "marginalia.reporting.verification.results",
             "marginalia.sweep.records",
         ),
     script:
@@ -135,7 +135,7 @@ rule figures:
     params:
         figures=FIGURES,
         titles=SWEEP.config.titles(),
-        code=version_of("marginalia.reporting.figures:sweep_figure"),
+        code=version_of("marginalia.reporting.figures"),
     script:
         "../scripts/figures.py"
 

@@ -1,7 +1,6 @@
 rule study_part:
     """Run one part of a study."""
     input:
-        damaged=lambda wildcards: make_damaged_files_again(),
         data=lambda wildcards: [
             f"{RESULTS}/data/{name}/dataset.json"
             for name in SWEEP.studies[wildcards.study][0].datasets

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from marginalia.sweep.isolation.log import logged
-from marginalia.sweep.isolation.supervisor import run_isolated
+from marginalia.sweep.log import logged
 
 with logged(snakemake.log[0]):
-    run_isolated(
+    from marginalia.sweep.run import run_job
+
+    run_job(
         snakemake.params.settings,
         data=Path(snakemake.input.data).parent,
         seed=snakemake.params.seed,
-        store=snakemake.params.store,
         out=snakemake.output[0],
     )

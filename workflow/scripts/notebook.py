@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from marginalia.sweep.isolation.log import logged
+from marginalia.sweep.log import logged
 
 with logged(snakemake.log[0]):
     from marginalia.reporting.notebook import RESULTS, execute

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from marginalia.sweep.isolation.log import logged
+from marginalia.sweep.log import logged
 
 with logged(snakemake.log[0]):
     from marginalia.data.files import write_text

@@ -1,6 +1,6 @@
 """Gather the rows of every run in one file."""
 
-from marginalia.sweep.isolation.log import logged
+from marginalia.sweep.log import logged
 
 with logged(snakemake.log[0]):
     from marginalia.reporting.verification.rows_file import gather

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from marginalia.sweep.isolation.log import logged
+from marginalia.sweep.log import logged
 
 with logged(snakemake.log[0]):
     import pyarrow

@@ -22,6 +22,7 @@ from marginalia.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_AGAIN = "delete it, and snakemake makes it again"
 _WORD = "marginalia seal "
 BLANK = _WORD + "0" * 64
 _SEAL = re.compile(rb"marginalia seal ([0-9a-f]{64})")
@@ -67,24 +68,24 @@ def sealed(path: str | os.PathLike[str], *, required: bool = True) -> bytes:
     --------
     >>> sealed(os.devnull)
     Traceback (most recent call last):
-    marginalia.data.checksums.DamagedError: /dev/null is damaged: it is empty
+    marginalia.data.checksums.DamagedError: /dev/null is damaged: it is empty; delete it, and snakemake makes it again
     """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     if not content:
-        raise DamagedError(f"{path} is damaged: it is empty")
+        raise DamagedError(f"{path} is damaged: it is empty; {_AGAIN}")
     *_, last = [None, *_SEAL.finditer(content)]
     if last is None:
         if required:
-            raise DamagedError(f"{path} is damaged, or of an earlier version: it has no checksum")
+            raise DamagedError(f"{path} is damaged, or of an earlier version: it has no checksum; {_AGAIN}")
         return content
     view, digest = memoryview(content), hashlib.sha256()
     for part in (view[: last.start(1)], b"0" * 64, view[last.end(1) :]):
         digest.update(part)
     if digest.hexdigest().encode() != last[1]:
-        raise DamagedError(f"{path} is damaged: it does not have its checksum")
+        raise DamagedError(f"{path} is damaged: it does not have its checksum; {_AGAIN}")
     return content
 
 
@@ -113,7 +114,7 @@ def write_description(path: Path, content: Mapping[str, Any], files: Iterable[Pa
     ...     _ = rows.write_text("b")
     ...     read_description(Path(folder, "of.json"))
     Traceback (most recent call last):
-    marginalia.data.checksums.DamagedError: ...rows.csv is damaged: it does not have its checksum
+    marginalia.data.checksums.DamagedError: ...rows.csv is damaged; delete ...of.json, and snakemake...
     """
     hashes = {file.name: sha256_of(file) for file in files}
     text = json.dumps({**content, "sha256": hashes, "seal": BLANK}, indent=1) + "\n"
@@ -144,9 +145,9 @@ def read_description(path: Path) -> dict[str, Any]:
     for name, expected in content["sha256"].items():
         file = path.with_name(name)
         if not file.exists():
-            raise DamagedError(f"{file} is missing")
+            raise DamagedError(f"{file} is missing; delete {path}, and snakemake makes both again")
         if sha256_of(file) != expected:
-            raise DamagedError(f"{file} is damaged: it does not have its checksum")
+            raise DamagedError(f"{file} is damaged; delete {path}, and snakemake makes both again")
     return content
 
 

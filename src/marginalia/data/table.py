@@ -5,14 +5,11 @@ In memory they are a `Table` of codes, or a `RawTable` of an open domain.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.cell_files import cell_texts
 from marginalia.data.cells import cells_of
 from marginalia.data.coding import ROWS, as_text, check_not_ambiguous
 from marginalia.data.domain import Domain, Public, public_domain
@@ -615,16 +611,6 @@ class RawTable(PrivateRows):
     def coded(self, domain: Domain) -> Table:
         """Return the rows as codes of a domain that was learned, for these rows or others."""
         return Table.from_frame(self.frame, domain).of_units(self.unit, self.units, self.unit_keys)
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the rows, and of what is publicly known of them."""
-        public = json.dumps([self.domain.to_dict(), self.share], sort_keys=True)
-        digest = hashlib.sha256(public.encode())
-        for name in self.frame.columns:
-            texts = cell_texts(cells_of(self.frame[name], str(name), lenient=True))
-            digest.update("\0".join(["", str(name), *(text or "" for text in texts.tolist())]).encode())
-        return digest.hexdigest()
 
 
 def check_known(frame: pd.DataFrame, domain: Domain, where: str = "table") -> None:

@@ -16,7 +16,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.peers.record import records
+from marginalia.peers.record import is_peer, records
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.choices import (
     MethodChoice,
@@ -27,11 +27,12 @@ from marginalia.sweep.choices import (
     select,
 )
 from marginalia.sweep.config import Config, Experiment, epsilon_text
-from marginalia.sweep.runner import metrics_of, version_of_arm
+from marginalia.sweep.metrics import METRICS
+from marginalia.sweep.version import version_of_arm
 
 ALL = "all"
 FITS_A_JOB = 30  # of a slow method: as many are one job, more are one for each epsilon
-GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
+GROUPS = {"learner": "learners", "synthesizer": "synthesizers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Job:
     experiment : Experiment
     dataset : str
     group : str
-        Cheap methods run together, since starting a process costs more than their fits: ``learners``,
-        ``synthesizers`` and ``downstream``. A slow method is its own group.
+        Cheap methods run together, since starting a process costs more than their fits: ``learners`` and
+        ``synthesizers``. A slow method is its own group. What post-processes a synthesizer is in its group.
     batch : str
         ``all`` epsilons together, or the one of a slow method's job where it has many fits.
     epsilons : tuple of float
@@ -54,8 +55,6 @@ class Job:
         The synthesizer arms whose fits the job's arms post-process.
     file : MethodChoice or None
         Where the method is, if it is in a file of the user's.
-    source_files : tuple of MethodChoice
-        Where its sources are, those that are in files of the user's.
     """
 
     experiment: Experiment
@@ -66,13 +65,12 @@ class Job:
     arms: tuple[Arm, ...]
     sources: tuple[Arm, ...] = ()
     file: MethodChoice | None = None
-    source_files: tuple[MethodChoice, ...] = ()
 
     @property
     def registry(self) -> Mapping[str, Method]:
         """The methods that the job's arms are of, and those of its sources."""
-        files = self.source_files if self.file is None else (self.file, *self.source_files)
-        return {**BUILT_IN, **records(self.arms), **{choice.id: own_method(choice) for choice in files}}
+        own = {} if self.file is None else {self.file.id: own_method(self.file)}
+        return {**BUILT_IN, **records((*self.arms, *self.sources)), **own}
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
@@ -131,19 +129,6 @@ class Plan:
 
     jobs: dict[tuple[str, str, str, str], Job]
 
-    def needed_by(self, job: Job) -> list[Job]:
-        """Return the synthesizer jobs whose fits `job` post-processes."""
-        sources = {a.method for a in job.sources}
-        wanted = {epsilon_text(e) for e in job.epsilons} | {ALL}
-        return [
-            other
-            for other in self.jobs.values()
-            if (other.experiment.name, other.dataset) == (job.experiment.name, job.dataset)
-            and other is not job
-            and other.batch in wanted
-            and any(a.method in sources and not a.tasks for a in other.arms)
-        ]
-
 
 def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -> Plan:
     """Return the jobs of a configuration.
@@ -176,14 +161,11 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
-                    method = registry[arm.method]
-                    group = own_arms.get(arm) or _group(method, arm)
-                    if arm.source and (behind := own_arms.get(synthesizers[arm.source])):  # a process apart, too
-                        group = f"{behind}+{group}"
-                    groups.setdefault(group, []).append(method.for_dataset(arm, uncoded(dataset)))
+                    first = synthesizers[arm.source] if arm.source else arm  # its fit is not made twice
+                    group = own_arms.get(first) or _group(registry[first.method], first)
+                    groups.setdefault(group, []).append(registry[arm.method].for_dataset(arm, uncoded(dataset)))
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
-                source_files = tuple(files[own_arms[source]] for source in sources if source in own_arms)
                 many = block.trials * len(block.epsilons) > FITS_A_JOB or any(a.tuned_on_test for a in members)
                 divided = group not in GROUPS.values() and many
                 batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
@@ -192,7 +174,7 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     here = tuple(a for a in members if a.is_private or batch == next(iter(batches)))
                     if here:
                         jobs[block.name, dataset, group, batch] = Job(
-                            block, dataset, group, batch, epsilons, here, sources, files.get(group), source_files
+                            block, dataset, group, batch, epsilons, here, sources, files.get(group)
                         )
     if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
@@ -243,3 +225,20 @@ def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:
     if not arm.tasks:
         return [None]
     return [t for t in tasks if t.task in arm.tasks]
+
+
+def metrics_of(task: Task | None, arm: Arm) -> tuple[str, ...]:
+    """Return what is measured of an arm on a task, or of a synthesizer (None)."""
+    kind = "" if task is None else task.task
+    scores_only = is_peer(arm.method) and not arm.source  # a peer's learner tells no probability
+    found = (metric for metric in METRICS.values() if kind in metric.tasks)
+    return tuple(
+        metric.id
+        for metric in found
+        if not (scores_only and metric.of == "probability") and (states_intervals(arm) or not metric.of_intervals)
+    )
+
+
+def states_intervals(arm: Arm) -> bool:
+    """Return whether the releases of an arm keep what intervals need; of a user's own methods that is not known."""
+    return arm.method in BUILT_IN and BUILT_IN[arm.method].intervals != "none"

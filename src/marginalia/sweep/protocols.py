@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,29 +76,6 @@ class Prepared:
     def rows(self) -> Rows:
         """All rows, as fits get them."""
         return self.table if self.raw is None else self.raw
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the rows, the domain and the tasks: what cells of this data set depend on."""
-        digest = hashlib.sha256()
-        for part in (self.table, self.test):
-            if part is not None:
-                digest.update(part.codes.tobytes(order="C") + b"\0")
-                if part.units is not None:
-                    digest.update(part.units.tobytes() + b"\0")
-                if part.unit_keys is not None:
-                    digest.update(part.unit_keys.tobytes() + b"\0")
-        content: dict[str, Any] = {
-            "domain": self.table.domain.to_dict(),
-            "tasks": [asdict(t) for t in self.tasks],
-            "train_limit": self.train_limit,
-            "n_public": (self.n_public, self.n_public_test),
-        }
-        content |= unit_as_dict(self.table.unit)
-        if self.raw is not None:
-            content["raw"] = [part.digest for part in (self.raw, self.raw_test) if part is not None]
-        digest.update(json.dumps(content, sort_keys=True).encode())
-        return digest.hexdigest()
 
     @property
     def is_catalogued(self) -> bool:

@@ -107,7 +107,6 @@ RUN = (
     *("method", "variant", "calibration", "relation", "epsilon", "trial"),
 )
 FAILURES = ("failed", "timeout", "memory")  # what the status of a run without a result may be
-CERTIFICATES = b"marginalia.certificates"  # key in the metadata of a Parquet file
 _DTYPES = {"str": "str", "float": "float64", "int": "int64"}
 
 
@@ -119,21 +118,26 @@ def to_frame(records: Iterable[ResultRecord]) -> pd.DataFrame:
     return frame.astype({f.name: _DTYPES[str(f.type)] for f in fields(ResultRecord)})
 
 
+def run_certificate(record: ResultRecord, content: Mapping[str, Any]) -> RunCertificate:
+    """Return the certificate of the run that a row is of."""
+    return RunCertificate(tuple(getattr(record, name) for name in RUN), content)
+
+
 def write_records(
     path: str | os.PathLike[str], records: Iterable[ResultRecord], certificates: Iterable[RunCertificate] = ()
 ) -> None:
-    """Write records to one sealed Parquet file, atomically, with the certificates of their runs.
+    """Write records to one sealed Parquet file, atomically.
 
-    These stand in the file's metadata under `CERTIFICATES`: a JSON list of ``{"certificate": ..., "rows": [...]}``,
-    each distinct certificate once, with the keys (`RUN`) of the rows that it is of.
+    The column ``certificate`` holds the certificate of a row's run as JSON; it is empty where a run has none.
     """
     import pyarrow as pa
 
     records = list(records)
-    table = pa.table(
-        {f.name: _column([getattr(r, f.name) for r in records], str(f.type)) for f in fields(ResultRecord)}
-    )
-    write_parquet(path, table, {CERTIFICATES: _pack(certificates)}, store_schema=False)
+    proofs = {one.run: json.dumps(one.content) for one in certificates}
+    columns = {f.name: _column([getattr(r, f.name) for r in records], str(f.type)) for f in fields(ResultRecord)}
+    texts = [proofs.get(tuple(getattr(r, name) for name in RUN)) for r in records]
+    table = pa.table({**columns, "certificate": pa.array(texts, pa.string())})
+    write_parquet(path, table, store_schema=False)
 
 
 def _column(values: Sequence[Any], kind: str) -> pa.Array:
@@ -149,15 +153,8 @@ def _column(values: Sequence[Any], kind: str) -> pa.Array:
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
 
 
-def _pack(certificates: Iterable[RunCertificate]) -> bytes:
-    rows: dict[str, list[Any]] = {}
-    for one in certificates:
-        rows.setdefault(json.dumps(one.content), []).append(dict(zip(RUN, one.run, strict=True)))
-    return json.dumps([{"certificate": json.loads(text), "rows": keys} for text, keys in rows.items()]).encode()
-
-
 def read_certificates(paths: Iterable[str | os.PathLike[str]]) -> list[RunCertificate]:
-    """Read the certificates that record files carry; a file of an earlier version carries none.
+    """Read the certificates of record files, each run's once.
 
     Raises
     ------
@@ -166,18 +163,24 @@ def read_certificates(paths: Iterable[str | os.PathLike[str]]) -> list[RunCertif
     """
     import pyarrow.parquet as pq
 
-    found = []
+    found: dict[tuple[Any, ...], RunCertificate] = {}
     for path in paths:
         content = sealed(path, required=False)
         try:
-            entries = json.loads((pq.read_metadata(io.BytesIO(content)).metadata or {}).get(CERTIFICATES, b"[]"))
-            for entry in entries:
-                proof = dict(entry["certificate"])  # shared by its rows
-                found += [RunCertificate(tuple(row[name] for name in RUN), proof) for row in entry["rows"]]
+            table = pq.read_table(io.BytesIO(content))
+            if "certificate" in table.column_names:
+                rows = table.select([*RUN, "certificate"]).to_pylist()
+                pairs = [(row, json.loads(row["certificate"])) for row in rows if row["certificate"] is not None]
+            else:  # of a file of version 2.0, whose metadata hold them
+                entries = json.loads((table.schema.metadata or {}).get(b"marginalia.certificates", b"[]"))
+                pairs = [(row, entry["certificate"]) for entry in entries for row in entry["rows"]]
+            for row, proof in pairs:
+                run = tuple(row[name] for name in RUN)
+                found.setdefault(run, RunCertificate(run, dict(proof)))
         except (OSError, ValueError, KeyError, TypeError) as error:
             why = str(error).splitlines()[0] if isinstance(error, OSError) else "no certificates of this version"
             raise InputError(f"cannot read the certificates of {path}: {why}") from None
-    return found
+    return list(found.values())
 
 
 def read_records(paths: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:

@@ -12,11 +12,11 @@ from marginalia.methods.task import Task
 from marginalia.papers.dd_ssp.methods import grid_on_test
 from marginalia.papers.dd_ssp.methods.dp_sgd_grid import Setting
 from marginalia.papers.dd_ssp.methods.grid_on_test import search
-from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import parse
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
-from marginalia.sweep.runner import SEARCH, Runner
+from marginalia.sweep.run import SEARCH, Runner
 
 GOOD, BAD = Setting(None, 20, 0.2, 1.0), Setting(None, 1, 0.01, 0.001)  # full batches: no loss distributions
 TASKS = (Task("logistic", "y"), Task("linear", "z"))
@@ -61,7 +61,7 @@ def test_a_search_has_jobs_of_its_own():
     assert groups == [("learners", "all"), ("dp_sgd", "1"), ("dp_sgd", "4")]
 
 
-def test_rows_are_labelled_charged_and_share_one_search(tmp_path, monkeypatch):
+def test_rows_are_labelled_charged_and_share_one_search(monkeypatch):
     searches = []
 
     def counted(*arguments):
@@ -70,8 +70,9 @@ def test_rows_are_labelled_charged_and_share_one_search(tmp_path, monkeypatch):
 
     monkeypatch.setattr(grid_on_test, "search", counted)
     data = Prepared("adult", rows(1000, 0), TASKS, rows(400, 1))  # of the catalogue: its noise has a seed
-    runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path))
-    found = [row for job in jobs("as_published", GRID_ARM) for cell in job.cells(TASKS, 7) for row in runner.run(cell)]
+    runner = Runner(data, BUILT_IN)
+    cells = [cell for job in jobs("as_published", GRID_ARM) for cell in job.cells(TASKS, 7)]
+    found = [row for cell in cells for row in runner.rows(cell, runner.outcome(cell))]
     assert {r.status for r in found} == {"ok"}
     assert all(r.message.startswith("tuned on test, not private") for r in found)
     assert all(1.2 * r.epsilon < r.epsilon_spent < 2 * r.epsilon for r in found)

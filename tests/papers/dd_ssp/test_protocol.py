@@ -3,7 +3,7 @@
 import pytest
 
 from marginalia.data.catalogue import catalogue
-from marginalia.sweep.jobs import prepare_dataset
+from marginalia.sweep.prepare import prepare_dataset
 from marginalia.sweep.protocols import Prepared, split_rows
 
 

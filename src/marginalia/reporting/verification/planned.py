@@ -12,10 +12,9 @@ from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import Config
 from marginalia.sweep.metrics import METRICS
-from marginalia.sweep.plan import plan
+from marginalia.sweep.plan import metrics_of, plan
 from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.resolve import chosen_cards
-from marginalia.sweep.runner import metrics_of
 
 KEY = ("experiment", "dataset", "task", "method", "variant", "calibration", "epsilon", "trial")
 Run = tuple[Any, ...]  # values of KEY, and of a row its metric

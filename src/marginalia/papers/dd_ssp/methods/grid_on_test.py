@@ -69,7 +69,7 @@ def search(
     Parameters
     ----------
     cell : Cell
-        With `marginalia.sweep.runner.SEARCH` for its trial.
+        With `marginalia.sweep.run.SEARCH` for its trial.
     task : Task
     train, test : Table
     seed : int or None
