@@ -12,6 +12,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.independent import Independent
 from marginalia.privacy.certificate import ENDING, Certificate
+from marginalia.quality.cells import Partition
 from marginalia.quality.charts import _tick_names, code_names, column_chart
 from marginalia.quality.page import write_quality
 from marginalia.quality.quality import columns, measure
@@ -138,5 +139,5 @@ def test_columns_of_many_codes_stay_small():
     rng = np.random.default_rng(0)
     domain = Domain([Attribute("pay", 1_000_000, "numeric"), Attribute("postcode", 1_000_000)])
     real, made = (Table(rng.integers(0, 1_000_000, (500, 2)), domain) for _ in range(2))
-    for one, attribute in zip(columns(real, made), domain, strict=True):
+    for one, attribute in zip(columns(Partition.of_codes(real, made)), domain, strict=True):
         assert len(inline_svg(column_chart(attribute, one), Palette(), name="column", label="column")) < 100_000

@@ -73,10 +73,6 @@ class Values:
         """The cells that are numbers, sorted."""
         return np.sort(self.numbers[self.texts < 0])
 
-    def take(self, rows: NDArray[np.intp]) -> Values:
-        """Return some rows."""
-        return Values(self.numbers[rows], self.texts[rows], self.known)
-
 
 @dataclass(frozen=True)
 class Cells:
@@ -197,18 +193,23 @@ class Partition:
         found = cls({}, {}, {})
         for name in real:
             if name in synthetic:
-                found.add(name, Cells.of(real[name], k), real[name], synthetic[name])
+                cells = Cells.of(real[name], k)
+                found.sizes[name] = cells.size
+                found.real[name] = cells.codes(real[name]).astype(np.int32)
+                found.synthetic[name] = cells.codes(synthetic[name]).astype(np.int32)
         return found
-
-    def add(self, name: str, cells: Cells, real: Values, synthetic: Values) -> None:
-        """Add one raw column."""
-        self.sizes[name] = cells.size
-        self.real[name], self.synthetic[name] = (cells.codes(v).astype(np.int32) for v in (real, synthetic))
 
     def halved(self, halves: NDArray[np.bool_]) -> Partition:
         """Return the real rows alone, one half in place of the synthetic rows; `halves` names the rows of the first."""
         first, second = ({name: codes[part] for name, codes in self.real.items()} for part in (halves, ~halves))
         return Partition(self.sizes, first, second)
+
+    def counts(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the number of real and of synthetic rows in each cell of one column."""
+        real, synthetic = (
+            np.bincount(table[name], minlength=self.sizes[name]) for table in (self.real, self.synthetic)
+        )
+        return real, synthetic
 
     def error(self, names: Sequence[str]) -> float:
         """Return the total variation distance of the shares of both tables in the cells of some columns."""
@@ -223,41 +224,41 @@ class Partition:
             indexes, cells = np.split(inverse, [len(indexes[0])]), len(distinct)
         return distance(*(shares(index, cells) for index in indexes))
 
-    def marginals(self, k: int = 2, *, verbose: bool = False) -> Marginals:
-        """Return the errors of all marginals of `k` columns.
+    def marginals(self, *, verbose: bool = False) -> Marginals:
+        """Return the errors of all pairs of columns.
 
         Raises
         ------
         InputError
-            Fewer than `k` columns, or a table without rows.
+            A single column, or a table without rows.
         """
-        if len(self.sizes) < k:
-            raise InputError(f"marginals of {k} columns need a table with as many; it has {len(self.sizes)}")
+        if len(self.sizes) < 2:
+            raise InputError(f"marginals of 2 columns need a table with as many; it has {len(self.sizes)}")
         if not all(len(codes) for table in (self.real, self.synthetic) for codes in table.values()):
             raise InputError("a table without rows has no marginals")
-        errors, every = {}, list(combinations(self.sizes, k))
-        with bar("pairs" if k == 2 else "marginals", len(every), verbose=verbose) as advance:
-            for names in every:
-                errors[names] = self.error(names)
+        errors, pairs = {}, list(combinations(self.sizes, 2))
+        with bar("pairs", len(pairs), verbose=verbose) as advance:
+            for pair in pairs:
+                errors[pair] = self.error(pair)
                 advance(1)
         return Marginals(dict(sorted(errors.items(), key=lambda item: -item[1])))
 
 
 @dataclass(frozen=True, slots=True)
 class Marginals:
-    """Errors of all marginals of one order.
+    """Errors of all pairs of columns.
 
     Attributes
     ----------
-    errors : dict of tuple of str to float
-        Half the L1 distance of the shares of each marginal, from 0 to 1; the worst first.
+    errors : dict of (str, str) to float
+        Half the L1 distance of the shares of each pair, from 0 to 1; the worst first.
     """
 
-    errors: dict[tuple[str, ...], float]
+    errors: dict[tuple[str, str], float]
 
     @property
     def error(self) -> float:
-        """The mean over all marginals."""
+        """The mean over all pairs."""
         return fmean(self.errors.values())
 
     @property

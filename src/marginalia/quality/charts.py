@@ -139,7 +139,7 @@ def pair_chart(attributes: Sequence[Attribute], difference: NDArray[np.float64])
         return figure
 
 
-def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, ...], float]) -> Figure:
+def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, str], float]) -> Figure:
     """Draw the marginal error of every pair of columns as a map."""
     place = {name: i for i, name in enumerate(names)}
     grid = np.full((len(names), len(names)), np.nan)

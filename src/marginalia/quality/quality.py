@@ -22,7 +22,7 @@ from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.verify import Verdict, verify
 from marginalia.quality.cells import Marginals, Partition
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
-from marginalia.quality.raw_rows import Sample, random_half, sampled
+from marginalia.quality.raw_rows import Sample, attributes_of, random_half, sampled
 
 _AT_ONCE = 2**16  # rows that are hashed
 
@@ -61,13 +61,9 @@ class ColumnQuality:
         return float(self.real[self.lost].sum() / self.real.sum())
 
 
-def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
-    """Return every column, in the order of `real`."""
-    partition = Partition.of_codes(real, synthetic)
-    return [
-        ColumnQuality(name, partition.error([name]), real.counts([name]), synthetic.counts([name]))
-        for name in real.domain.names
-    ]
+def columns(partition: Partition) -> list[ColumnQuality]:
+    """Return every column of two tables in the codes of their domain."""
+    return [ColumnQuality(name, partition.error([name]), *partition.counts(name)) for name in partition.sizes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,20 +258,22 @@ def measure(
     synthetic = synthetic.project(real.domain.names)
     n_rows = (len(real), len(synthetic)) if samples is None else (samples[0].n_rows, samples[1].n_rows)
     real, synthetic = (table.take(sampled(len(table), seed=seed)) for table in (real, synthetic))
-    pairs = Partition.of_codes(real, synthetic).marginals(verbose=verbose)
+    partition = Partition.of_codes(real, synthetic)
+    pairs = partition.marginals(verbose=verbose)
     unit, units = (real.unit, real.units) if samples is None else (samples[0].unit, samples[0].units)
     raw = None
     if samples is not None:
-        ours, theirs = (sample.values(real.domain) for sample in samples)
+        compared = attributes_of(real.domain)
+        ours, theirs = (sample.values(compared) for sample in samples)
         rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
-        raw = measure_raw(ours, theirs, real.domain, rules=rules, units=units, seed=seed, verbose=verbose)
+        raw = measure_raw(ours, theirs, compared, rules=rules, units=units, seed=seed, verbose=verbose)
     proof = certificate_path(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
         real,
         synthetic,
         seed,
-        columns(real, synthetic),
+        columns(partition),
         pairs,
         copies(real, synthetic, units=units, seed=seed),
         impossible(real),

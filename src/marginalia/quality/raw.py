@@ -21,8 +21,8 @@ from marginalia.data.units import Numbers
 from marginalia.data.values import SECONDS
 from marginalia.progress import bar
 from marginalia.quality.causes import BAD, GOOD, WRONG, Facts, causes
-from marginalia.quality.cells import COARSE, FINE, Cells, Marginals, Partition, Values, distance, shares
-from marginalia.quality.raw_rows import attributes_of, kind_of, random_half
+from marginalia.quality.cells import COARSE, FINE, Marginals, Partition, Values, distance, shares
+from marginalia.quality.raw_rows import kind_of, random_half
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 DAY = 86_400
@@ -117,7 +117,7 @@ class RawQuality:
         return "good" if self.pairs.score >= floor and worst < 2 * GOOD and broken < GOOD else "fair"
 
     @property
-    def torn(self) -> dict[tuple[str, ...], float]:
+    def torn(self) -> dict[tuple[str, str], float]:
         """Pairs that are worse by .1 than each of their columns: both may be right, and not go together."""
         own = {column.name: column.error for column in self.columns}
         return {(a, b): error for (a, b), error in self.pairs.errors.items() if error > max(own[a], own[b]) + 2 * GOOD}
@@ -173,9 +173,9 @@ class RawQuality:
 def measure_raw(
     real: Mapping[str, Values],
     synthetic: Mapping[str, Values],
-    domain: Domain,
+    compared: Mapping[str, Attribute],
     *,
-    rules: Mapping[str, Shares] | None = None,
+    rules: Mapping[str, Shares],
     units: Numbers | None = None,
     seed: int = 0,
     verbose: bool = False,
@@ -185,10 +185,10 @@ def measure_raw(
     Parameters
     ----------
     real, synthetic : mapping of str to Values
-        As `read_values` returns them, with rows.
-    domain : Domain
-        That of the synthetic table: its bins are looked at for causes.
-    rules : mapping, optional
+        As `Sample.values` returns them, with rows.
+    compared : mapping of str to Attribute
+        The attribute of each real column, as `attributes_of` returns them: causes name its bins.
+    rules : mapping
         What `rules_obeyed` found.
     units : ndarray of shape (n,), optional
         The number of the privacy unit of each real row. Default: each row is one.
@@ -197,9 +197,9 @@ def measure_raw(
     verbose : bool
         Show a bar.
     """
-    n, compared = len(next(iter(real.values()))), attributes_of(domain)
+    n = len(next(iter(real.values())))
     half = random_half(np.arange(n) if units is None else units, seed=seed, larger=True)
-    columns, coarse = [], Partition({}, {}, {})
+    columns = []
     with bar("raw values", len(real), verbose=verbose) as advance:
         for name, column in real.items():
             if name not in synthetic:  # derived, in a table of before
@@ -209,8 +209,8 @@ def measure_raw(
             columns.append(_column(name, kind, column, synthetic[name], attribute))
             if kind == "time":
                 columns += _parts(name, column, synthetic[name])
-            coarse.add(name, Cells.of(column, COARSE), column, synthetic[name])
             advance(1)
+    coarse = Partition.of_values(real, synthetic, COARSE)
     missing, nested = _gaps(real, synthetic)
     return RawQuality(
         rows=(n, len(next(iter(synthetic.values())))),
@@ -219,7 +219,7 @@ def measure_raw(
         halves=coarse.halved(half).marginals().error if n >= _HALVES and not half.all() else None,
         missing=missing,
         nested=nested,
-        rules=dict(rules or {}),
+        rules=dict(rules),
     )
 
 
@@ -240,7 +240,7 @@ def _column(name: str, kind: str, real: Values, made: Values, attribute: Attribu
     error = Partition.of_values({name: real}, {name: made}, FINE).error([name])
     points = _points(kind, real, made)
     if kind == "text":
-        empty = (_empty_share(real), _empty_share(made))
+        empty = (float(_empty(real).mean()), float(_empty(made).mean()))
         found = RawColumnQuality(name, kind, error, points=points, texts=empty)
     else:
         ks, w1 = _distances(real.finite, made.finite)
@@ -321,10 +321,6 @@ def shown(kind: str, number: float) -> str:
         return f"{number:.10g}"
     text = str(np.datetime64(round(number), "s"))
     return text.removesuffix("T00:00:00")
-
-
-def _empty_share(column: Values) -> float:
-    return float((column.texts == column.known.index("")).mean()) if "" in column.known else 0.0
 
 
 def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:

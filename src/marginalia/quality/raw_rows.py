@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,9 +137,8 @@ class Sample:
         """Return the codes of these rows."""
         return Table.from_frame(self.frame[list(domain.names)], domain, where=where)
 
-    def values(self, domain: Domain) -> dict[str, Values]:
-        """Return the raw columns, and those that the domain derives from them where the table has them."""
-        compared = attributes_of(domain)
+    def values(self, compared: Mapping[str, Attribute]) -> dict[str, Values]:
+        """Return the raw columns of these attributes that the table has."""
         return {name: values_of(self.frame[name], a) for name, a in compared.items() if name in self.frame.columns}
 
 
