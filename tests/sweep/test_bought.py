@@ -140,7 +140,10 @@ def test_data_without_private_facts_keep_their_seeds():
             {"attributes": [*ATTRIBUTES, {"name": "pay", "type": "boolean"}]},
             "column 'pay' of the domain",
         ),
-        ({"attributes": [{"name": "age", "type": "integer", "edges": {"privat": 1}}]}, "unknown key of the edges 'privat'"),
+        (
+            {"attributes": [{"name": "age", "type": "integer", "edges": {"privat": 1}}]},
+            "unknown key of the edges 'privat'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_a_job_runs(folder, changes, said):
