@@ -52,6 +52,21 @@ def test_an_equal_cell_of_another_kind_does_not_speak_for_the_rest(one, rest, la
         assert codes(objects([rest, one, rest]), attribute)[[0, 2]].tolist() == 2 * alone
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([True, "True", False, "False", "yes"], [0, 4, 1, 4, 0]),
+        ([1.5, "1.5", Decimal("1.500"), "1.50"], [2, 4, 2, 2]),
+        ([at("2020-01-01T00:30", datetime.UTC), at("2020-01-01T00:30"), "2020-01-01 00:30:00+00:00"], [3, 4, 4]),
+    ],
+)
+def test_a_kind_is_part_of_a_cell(cells, expected):
+    """A label stands for cells of a kind, and not for each text that another kind would be written as."""
+    labels = ("yes", "no", "1.50", "2020-01-01T00:30:00Z")
+    attribute = Attribute("x", 6, labels=labels, type="string", other="else", missing=())
+    assert codes(objects(cells), attribute).tolist() == expected
+
+
 def test_one_instant_is_one_day_whatever_its_zone():
     cells = [at("2020-01-02T08:00", TOKYO), at("2020-01-01T23:00", datetime.UTC), "2020-01-02T00:00+01:00"]
     assert codes(objects(cells), DAYS).tolist() == [0, 0, 0]

@@ -1,8 +1,11 @@
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from marginalia.data import Attribute, Domain, StructuralZeros, Table
 from marginalia.data.checking import check
+from marginalia.data.encode import Batch, encode, merged
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
 
@@ -115,3 +118,32 @@ def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
         "folded, for your eyes only: column 'seen': 1 of 5 rows (20 %) have a time of day: `type: date` drops it, "
         "`type: timestamp` keeps it",
     ]
+
+
+def test_a_column_that_cannot_be_read_hides_no_other():
+    rows = pa.record_batch({"a": [[1], [2]], "b": [5, 1], "c": [0, 9]})
+    [found] = encode([Batch("rows", 0, rows)], DOMAIN, on_error="collect")
+    assert [(problem.column, problem.rows) for problem in found.problems] == [("a", 0), ("b", 1), ("c", 1)]
+    assert found.codes[1:].tolist() == [[-1, 1], [0, -1]]
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+@pytest.mark.parametrize(
+    ("attribute", "cells", "codes"),
+    [
+        (Attribute("a", 3), [1, 0, 7, 2, 1, 9], [1, 0, -1, 2, 1, -1]),
+        (Attribute("a", 2, labels=("x", "y"), type="string"), ["y", "q", "x", "x", "", "y"], [1, -1, 0, 0, -1, 1]),
+        (Attribute("a", 2, edges=(0, 5, 9), type="number"), [7.5, 1.0, None, 20.0, 8.0, 2.0], [1, 0, -1, -1, 1, 0]),
+    ],
+)
+def test_the_code_of_a_cell_does_not_depend_on_its_row(attribute, cells, codes, cut):
+    domain, rng = Domain([attribute]), np.random.default_rng(0)
+    for order in (rng.permutation(len(cells)) for _ in range(20)):
+        rows = pa.record_batch({"a": [cells[i] for i in order]})
+        batches = [Batch("rows", 0, rows.slice(0, cut)), Batch("rows", cut, rows.slice(cut))]
+        found = list(encode(batches, domain, on_error="collect"))
+        expected = np.array(codes)[order]
+        assert np.concatenate([one.codes[0] for one in found]).tolist() == expected.tolist()
+        problems = merged(problem for one in found for problem in one.problems)
+        assert sum(problem.rows for problem in problems) == (expected < 0).sum()
+        assert min(problem.first_row for problem in problems) == np.flatnonzero(expected < 0)[0]
