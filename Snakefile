@@ -1,5 +1,12 @@
-# What `snakemake` finds in this folder; the workflow itself lies where others look for it.
-include: "workflow/Snakefile"
+# What `snakemake` finds in this folder; the workflow is where the workflow catalogue looks for it.
+configfile: "config.yaml"
 
 
-workflow.default_target = "all"  # Snakemake takes none from an included file
+module marginalia:
+    snakefile:
+        "workflow/Snakefile"
+    config:
+        config
+
+
+use rule * from marginalia

@@ -1,11 +1,8 @@
 """Bars: nothing unless somebody looks on or asks, and then the part that is done."""
 
 import io
-import logging
-import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -81,24 +78,3 @@ njit(lambda x: x + 2)(1)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stderr.splitlines() == [progress.COMPILING]
-
-
-def test_a_sweep_says_when_it_will_end(capsys):
-    said = progress.TimeLeft(begun=time.monotonic() - 600)
-    for facts in ({"event": "progress", "done": 0, "total": 4}, {"event": "job_info"}, {}):
-        said.emit(logging.makeLogRecord(facts))
-    assert not capsys.readouterr().err
-    said.emit(logging.makeLogRecord({"event": "progress", "done": 3, "total": 4}))
-    assert re.fullmatch(r"about 4 min left, until \d\d:\d\d\n", capsys.readouterr().err)
-    said.emit(logging.makeLogRecord({"event": "progress", "done": 4, "total": 4}))
-    assert not capsys.readouterr().err
-
-
-def test_the_end_is_as_far_away_as_the_minutes_say(capsys):
-    """Of four seconds, a minute: an end rounded down would be past when it is read."""
-    ends = {time.strftime("%H:%M", time.localtime(time.time() + 60))}
-    progress.TimeLeft(begun=time.monotonic() - 12).emit(
-        logging.makeLogRecord({"event": "progress", "done": 3, "total": 4})
-    )
-    ends.add(time.strftime("%H:%M", time.localtime(time.time() + 60)))
-    assert capsys.readouterr().err in {f"about 1 min left, until {end}\n" for end in ends}

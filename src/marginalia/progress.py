@@ -5,10 +5,7 @@ Nothing is shown unless the command line finds somebody looking on (`showing`), 
 
 from __future__ import annotations
 
-import logging
-import math
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -97,27 +94,6 @@ def bar(what: str, total: float | None, *, verbose: bool = False) -> Iterator[Ca
         finally:
             if not verbose:
                 display.remove_task(task)
-
-
-class TimeLeft(logging.Handler):
-    """After each line of Snakemake on the steps that are done, say how long the others take if they are alike.
-
-    >>> record = logging.makeLogRecord({"event": "progress", "done": 1, "total": 2})
-    >>> TimeLeft(begun=time.monotonic() - 120).emit(record)  # on standard error: about 2 min left
-    """
-
-    def __init__(self, begun: float | None = None) -> None:
-        super().__init__()
-        self._begun = time.monotonic() if begun is None else begun
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a line, if the record is of Snakemake's progress and something is left."""
-        of = vars(record)
-        if of.get("event") == "progress" and 0 < of["done"] < of["total"]:
-            left = (time.monotonic() - self._begun) / of["done"] * (of["total"] - of["done"])
-            minutes = math.ceil(left / 60)
-            end = time.strftime("%H:%M", time.localtime(time.time() + 60 * minutes))  # never one that is past
-            print(f"about {minutes} min left, until {end}", file=sys.stderr, flush=True)
 
 
 @cache

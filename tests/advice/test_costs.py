@@ -76,9 +76,9 @@ def test_a_finished_run_is_gathered(tmp_path):
     rows = {(r.kind, r.name): r for r in gather(tmp_path).itertuples()}
     assert rows["fit", "aim"].seconds == 2.0
     assert (rows["fit", "aim"].rows, rows["fit", "aim"].columns) == (48_842, 15)
-    assert rows["rule", "methods"].seconds == pytest.approx(15 * 0.8 - 5 * 2.0)
+    assert rows["rule", "run_methods"].seconds == pytest.approx(15 * 0.8 - 5 * 2.0)
     assert rows["study", "x1"].seconds == pytest.approx(32)
-    assert rows["rule", "tables"].peak_mb == 400
+    assert rows["rule", "aggregate_tables"].peak_mb == 400
 
 
 def test_the_seconds_of_a_fit_are_the_mean_over_epsilon(tmp_path):

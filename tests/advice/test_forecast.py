@@ -53,7 +53,7 @@ def test_fits_are_counted_by_task_budget_and_trial(repository):
     costs = Costs(
         [
             Measured("fit", "aim", "", "tight", "", "diabetes", 442, 11, 7.0, 300.0, ""),
-            Measured("rule", "methods", "", "", "", "", 0, 0, 1.0, 200.0, ""),
+            Measured("rule", "run_methods", "", "", "", "", 0, 0, 1.0, 200.0, ""),
         ]
     )
     plan = forecast([sweep.resolve({**CONFIG, "trials": 20}, cards())], costs)
@@ -80,12 +80,10 @@ def test_studies_with_other_settings_are_not_called_measured(repository):
     costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", 0, 0, 2.0, 200.0, "")])
     as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())
     changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, cards())
-    assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "study_part" for p in j.parts} == {
+    assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "run_part" for p in j.parts} == {
         "measured"
     }
-    assert {p.basis for j in forecast([changed], costs).jobs if j.rule == "study_part" for p in j.parts} == {
-        "other data"
-    }
+    assert {p.basis for j in forecast([changed], costs).jobs if j.rule == "run_part" for p in j.parts} == {"other data"}
 
 
 def test_without_the_workflow_there_is_one_clear_line(tmp_path, monkeypatch):

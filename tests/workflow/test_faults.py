@@ -73,7 +73,7 @@ class Run:
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 line = " ".join(process.cmdline())
-                if ".methods.py" in line:
+                if ".run_methods.py" in line:
                     logs = [Path(file.path).stem for file in process.open_files() if "/results/logs/" in file.path]
                     yield process, line, logs[0] if logs else ""
 
@@ -162,7 +162,7 @@ def disturbed(tmp_path_factory):
 
 def test_a_killed_rule_is_named_and_leaves_no_output(disturbed):
     """What does not need it goes on until Snakemake is killed too."""
-    assert "Error in rule methods" in disturbed[1]["rule killed"]
+    assert "Error in rule run_methods" in disturbed[1]["rule killed"]
 
 
 def test_two_runs_at_once_in_one_folder_are_refused(disturbed):

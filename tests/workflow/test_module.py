@@ -71,7 +71,7 @@ def test_the_workflow_is_where_the_catalogue_looks():
     assert set(usage["mandatory-flags"]) == {"desc", "flags"}
     assert all(isinstance(value, bool) for value in usage["software-stack-deployment"].values())
     assert (ROOT / "workflow/Snakefile").is_file()
-    assert 'include: "workflow/Snakefile"' in (ROOT / "Snakefile").read_text(encoding="utf-8")
+    assert '"workflow/Snakefile"' in (ROOT / "Snakefile").read_text(encoding="utf-8")
     assert list((ROOT / "workflow/rules").glob("*.smk"))
     # what is deployed into another folder is the default sweep, which is written once
     assert (ROOT / "config/config.yaml").read_text() == (ROOT / "config.yaml").read_text()

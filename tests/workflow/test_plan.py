@@ -48,7 +48,8 @@ def one_file(tmp_path):
 def test_the_plan_of_one_file_counts_its_jobs(one_file, plan):
     code, out, err = plan(one_file)
     assert code == 0, err
-    rules = {"dataset": 1, "methods": 2, "rows": 1, "tables": 1, "figures": 1, "report_page": 1, "all": 1}
+    rules = {"prepare_dataset": 1, "run_methods": 2, "all": 1}
+    rules |= dict.fromkeys(["gather_rows", "aggregate_tables", "draw_figures", "write_report"], 1)
     assert json.loads(out)["jobs"] == {**rules, "total": 8}
     assert not (one_file.parent / "results").exists()
 
@@ -94,7 +95,7 @@ def test_the_plan_of_several_files_is_what_snakemake_lists(tmp_path, mirror, pla
     assert whole["jobs"]["total"] == listed["total"]
     assert not (tmp_path / "results").exists()
     rules = whole["configs"]["other"]["rules"]
-    assert rules["methods"]["jobs"] == 1
+    assert rules["run_methods"]["jobs"] == 1
 
     facts = whole["configs"]["smoke"]
     assert facts["jobs"]["total"] <= 17

@@ -1,21 +1,23 @@
-rule dataset:
+rule prepare_dataset:
     """Download (cache, mirror, URL; hashes checked), discretise, and store in the library's own format."""
     output:
-        f"{RESULTS}/data/{{dataset}}/dataset.json",
-        f"{RESULTS}/data/{{dataset}}/domain.json",
-        f"{RESULTS}/data/{{dataset}}/table.parquet",
+        "<results>/data/{dataset}/dataset.json",
+        "<results>/data/{dataset}/domain.json",
+        "<results>/data/{dataset}/table.parquet",
     log:
-        f"{RESULTS}/logs/data/{{dataset}}.log",
+        "<logs>/data/{dataset}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
+        "<benchmarks>/data/{dataset}.tsv"
+    retries: 2
+    group:
+        "data"
+    conda:
+        "../envs/marginalia.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
         runtime=60,
     params:
-        entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        code=lambda wildcards: version_of(
-            "marginalia.sweep.prepare",
-            reader_module(SWEEP.entries[wildcards.dataset]),
-        ),
+        entry=entry_of,
+        code=version_of_data,
     script:
-        "../scripts/dataset.py"
+        "../scripts/prepare_dataset.py"

@@ -2,7 +2,7 @@
 
 The measurements are in ``costs.csv``, gathered from finished runs by ``python -m marginalia.advice.costs FOLDER``.
 ``fit`` rows hold the CPU seconds of one fit on one data set, the mean over the epsilons of the run. ``study`` rows hold
-those of one part of a study, ``rule`` rows those of a job of the workflow (of rule ``methods``: without its fits).
+those of one part of a study, ``rule`` rows those of a job of the workflow (of rule ``run_methods``: without its fits).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median_low
@@ -155,7 +155,7 @@ def gather(folder: Path) -> pd.DataFrame:
     jobs = pd.DataFrame(runs, columns=["kind", "name", "seconds", "peak_mb"]).groupby(["kind", "name"])
     others = jobs.agg(seconds=("seconds", "mean"), peak_mb=("peak_mb", "max"), n=("seconds", "size")).reset_index()
     fitted = (timings["seconds"] * timings["k"]).sum()
-    of_methods = others["name"] == "methods"
+    of_methods = others["name"] == "run_methods"
     others.loc[of_methods, "seconds"] = (others["seconds"] - fitted / others["n"]).clip(lower=0.0)
     for column, digits in (("seconds", 3), ("peak_mb", 1)):
         others[column] = [round(value, digits) for value in others[column]]  # not pandas': it rounds halves otherwise
@@ -179,9 +179,24 @@ def _timeouts(folder: Path, timings: pd.DataFrame) -> pd.DataFrame:
 def _kind_and_name(place: tuple[str, ...]) -> tuple[str, str]:
     """Return kind and name of the job behind a benchmark file."""
     first = place[0].removesuffix(".tsv")
-    if first == "studies":
-        return ("study", place[1]) if len(place) == 3 else ("rule", "study")
-    return "rule", {"data": "dataset", "report": "report_page", "notebooks": "notebook"}.get(first, first)
+    if first == "studies" and len(place) == 3:
+        return "study", place[1]
+    return "rule", _RULES.get(first, first)
+
+
+_RULES = {  # by the folder or the name of their benchmark files
+    "comparison_figures": "draw_comparisons",
+    "comparisons": "compare_with_papers",
+    "data": "prepare_dataset",
+    "figures": "draw_figures",
+    "methods": "run_methods",
+    "notebooks": "execute_notebook",
+    "peers": "make_peer_environment",
+    "report": "write_report",
+    "rows": "gather_rows",
+    "studies": "tabulate_experiment",
+    "tables": "aggregate_tables",
+}
 
 
 def main(folders: Sequence[str]) -> None:
@@ -193,20 +208,6 @@ def main(folders: Sequence[str]) -> None:
 
 def _read() -> pd.DataFrame:
     return pd.read_csv(FILE, keep_default_na=False) if FILE.exists() else pd.DataFrame(columns=list(Measured._fields))
-
-
-def memory_of() -> Callable[..., int]:
-    """Return a function from kind and name of a job, as in `Costs.job`, to the memory in MB that it asks for.
-
-    It is what finished runs took, a quarter more, and no less than `least`.
-    """
-    costs = Costs()
-    return lambda kind, name, least=1000: max(least, _with_room(costs.job(kind, name).peak_mb))
-
-
-def _with_room(peak_mb: float) -> int:
-    """Return a quarter more, in steps of 100 MB."""
-    return math.ceil(1.25 * peak_mb / 100) * 100
 
 
 if __name__ == "__main__":

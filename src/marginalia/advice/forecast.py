@@ -117,7 +117,7 @@ def forecast(sweeps: Iterable[Sweep], costs: Costs | None = None) -> Forecast:
         for place, needs in _graph(sweep):
             name, *waits = ("/".join((sweep.config.results_dir, *p)) for p in (place, *needs))
             jobs.append(PlannedJob(place[0], name, _parts(sweep, place, known), tuple(waits)))
-    pages = tuple(job.name for job in jobs if job.rule == "report_page")
+    pages = tuple(job.name for job in jobs if job.rule == "write_report")
     return Forecast((*jobs, PlannedJob("all", "all", needs=pages)))
 
 
@@ -157,12 +157,12 @@ def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
 def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate, ...]:
     """Return what the cost of a job is the sum of."""
     match place:
-        case ("study_part", study, _):
+        case ("run_part", study, _):
             card, settings = sweep.studies[study]
             return (costs.job("study", study, "measured" if dict(card.defaults) == settings else "other data"),)
-        case ("methods", experiment, dataset, group, batch):
+        case ("run_methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]
-            return (costs.job("rule", "methods"), *_fits(job, sweep, costs))
+            return (costs.job("rule", "run_methods"), *_fits(job, sweep, costs))
     return (costs.job("rule", place[0]),)
 
 

@@ -13,7 +13,7 @@ with logged(snakemake.log[0]):
     from marginalia.reporting.verification.rows_file import read
 
     timings = formats.read_csv(next(path for path in snakemake.input.tables if path.endswith("timings.csv")))
-    facts = provenance.collect(snakemake.params.config, timings, snakemake.params.benchmarks)
+    facts = provenance.collect(snakemake.params.config, timings, Path(snakemake.output.page).parent / "benchmarks")
     records = read(snakemake.input.rows).records
     facts["datasets"] = provenance.datasets_info(
         snakemake.input.datasets,

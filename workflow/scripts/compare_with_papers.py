@@ -12,8 +12,10 @@ with logged(snakemake.log[0]):
 
     records = read_records(snakemake.input.records)
     made = {
-        study: card(study).tables(read_rows(parts), settings)
-        for study, (settings, parts) in snakemake.params.cards.items()
+        study: card(study).tables(
+            read_rows([p for p in snakemake.input.studies if Path(p).parent.name == study]), settings
+        )
+        for study, settings in snakemake.params.settings.items()
     }
     for name in snakemake.params.names:
         write_comparison(comparison(name), records, made, Path(snakemake.output[0]).parent)

@@ -1,0 +1,101 @@
+rule gather_rows:
+    """Gather the rows of every run in one file, from which all tables can be made again."""
+    input:
+        records=all_records,
+        studies=parts_of_all(SWEEP.studies),
+    output:
+        "<results>/rows.parquet",
+    log:
+        "<logs>/rows.log",
+    benchmark:
+        "<benchmarks>/rows.tsv"
+    retries: 2
+    group:
+        "results"
+    conda:
+        "../envs/marginalia.yaml"
+    resources:
+        mem_mb=memory(1000),
+        runtime=30,
+    params:
+        code=version_of("marginalia.reporting.verification.rows_file"),
+    script:
+        "../scripts/gather_rows.py"
+
+
+rule execute_notebook:
+    """Execute a notebook on the results that are there, and keep it as a page."""
+    input:
+        rules.aggregate_tables.output,
+        expand("<results>/tables/{name}.csv", name=COMPARISONS),
+        expand("<results>/tables/{study}.csv", study=SWEEP.studies),
+        notebook=lambda wildcards: of_repository(
+            f"notebooks/{wildcards.notebook}.ipynb"
+        ),
+    output:
+        "<results>/notebooks/{notebook}.html",
+    log:
+        "<logs>/notebooks/{notebook}.log",
+    benchmark:
+        "<benchmarks>/notebooks/{notebook}.tsv"
+    group:
+        "results"
+    conda:
+        "../envs/marginalia.yaml"
+    resources:
+        mem_mb=memory(1000),
+        runtime=30,
+    params:
+        code=version_of("marginalia.reporting.notebook"),
+    script:
+        "../scripts/execute_notebook.py"
+
+
+rule write_report:
+    """Write the report: one page with everything in it."""
+    input:
+        tables=rules.aggregate_tables.output,
+        comparisons=expand("<results>/tables/{name}.csv", name=COMPARISONS),
+        rows="<results>/rows.parquet",
+        studies=expand("<results>/tables/{study}.csv", study=SWEEP.studies),
+        figures=expand(
+            "<results>/figures/{figure}.png",
+            figure=[*COMPARISON_FIGURES, *FIGURES, *SWEEP.studies],
+        ),
+        notebooks=expand(
+            "<results>/notebooks/{notebook}.html", notebook=SWEEP.config.notebooks
+        ),
+        datasets=expand("<results>/data/{dataset}/dataset.json", dataset=SWEEP.entries),
+    output:
+        page=report(
+            "<results>/report.html",
+            caption="../report/report.rst",
+            category="Report",
+            labels={"page": "everything on one page"},
+        ),
+        provenance="<results>/provenance.json",
+    log:
+        "<logs>/report.log",
+    benchmark:
+        "<benchmarks>/report.tsv"
+    retries: 2
+    group:
+        "results"
+    conda:
+        "../envs/marginalia.yaml"
+    resources:
+        mem_mb=memory(1000),
+        runtime=30,
+    params:
+        config=SWEEP.config.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True
+        ),
+        missing=SWEEP.resolution.missing,
+        stand_ins=SWEEP.resolution.stand_ins,
+        code=version_of(
+            "marginalia.reporting.html.folder",
+            *(card.figure for card, _ in SWEEP.studies.values()),
+            *(COMPARISONS[name].figure for name in COMPARISON_FIGURES),
+        ),
+    script:
+        "../scripts/write_report.py"
