@@ -241,6 +241,13 @@ def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
     assert (drawn["admission"] <= drawn["discharge"])[there].all()
 
 
+def test_a_rule_on_a_label_that_was_not_learned_refuses_nothing():
+    """An error would tell which labels the rows have."""
+    domain = Domain.from_dict({**FILE, "attributes": BOUGHT})
+    model = Independent(epsilon=1.0, random_state=0).fit(raw().assign(sex="f", pregnant="no"), domain=domain)
+    assert "m" not in (model.domain_["sex"].labels or ())
+
+
 def test_thresholds_of_bought_edges_are_refused():
     file = {"attributes": BOUGHT, "rules": [{"never": {"admission": ["< 2020-02-01"], "sex": ["m"]}}]}
     with pytest.raises(InputError, match="the edges of 'admission' are learned privately"):
