@@ -32,8 +32,8 @@ import pandas as pd
 from discretiser_tables import METRICS, TABLES, Raw, quality
 from harness import RESULTS, Measured, in_own_process, machine, measured
 
-from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.catalogue import catalogue
+from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.methods.aim import AIM
@@ -107,28 +107,28 @@ def planned(parts: Iterable[str], seeds: int) -> Iterator[Run]:
 # -- bins, and the table that they make -----------------------------------------------------------------------------
 
 
-def fixed(raw: Raw, column: str) -> Attribute:
+def fixed(raw: Raw, column: str) -> Column:
     labels = raw.labels(column)
-    return Attribute(column, len(labels), labels=labels, type="string")
+    return Column(column, len(labels), labels=labels, type="string")
 
 
-def binned(raw: Raw, column: str, edges: Iterable[float]) -> Attribute:
+def binned(raw: Raw, column: str, edges: Iterable[float]) -> Column:
     kind = raw.numeric[column]
     edges = np.unique(np.asarray(list(edges), dtype=float))
     if kind == "integer":
         edges = without_empty(np.unique(np.rint(edges)), ())
-    return Attribute(
+    return Column(
         column, len(edges), "numeric", edges=tuple(edges.tolist()), type=kind, bottom=True, top=True, missing=()
     )  # type: ignore[arg-type]
 
 
-def open_column(raw: Raw, name: str) -> Attribute:
-    return Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+def open_column(raw: Raw, name: str) -> Column:
+    return Column(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
 
 
 def bought(raw: Raw, run: Run) -> tuple[Table, float, float]:
     columns = [
-        Attribute(c, kind="numeric", type=raw.numeric[c], private=PrivateBins(run.rule, BINS))
+        Column(c, kind="numeric", type=raw.numeric[c], private=PrivateBins(run.rule, BINS))
         if c in raw.numeric
         else fixed(raw, c)
         for c in raw.train.columns
@@ -159,7 +159,7 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
             attributes.append(fixed(raw, name))
             continue
         column = numbers(
-            raw.train[name], Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+            raw.train[name], Column(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
         )
         whole = raw.numeric[name] == "integer"
         found = density(
@@ -190,7 +190,7 @@ def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:
             attributes.append(fixed(raw, name))
         elif run.rule == "noiseless":
             column = numbers(
-                raw.train[name], Attribute(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
+                raw.train[name], Column(name, type=raw.numeric[name], missing=(), private=PrivateBins("adaptive"))
             )
             whole = raw.numeric[name] == "integer"
             known = density(

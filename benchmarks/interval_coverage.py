@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from marginalia import inference
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
@@ -63,7 +63,7 @@ class Source:
             size = given.domain[column].size
             values = given.codes[:, given.domain.index(column)].astype(np.int64)
             codes.append(values * bins // size if bins else values)
-            attributes.append(Attribute(name, bins or size, "numeric"))
+            attributes.append(Column(name, bins or size, "numeric"))
         return Table(np.column_stack(codes), Domain(attributes))
 
 

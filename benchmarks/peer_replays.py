@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from marginalia.audit.loss import laplace_loss, transcript_epsilon
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
@@ -138,7 +138,7 @@ def attained(laws: Sequence[Any], delta: float) -> float:
 def _tables(relation: Relation, seed: int, flat: bool, *, target: str) -> Iterator[Table]:
     """Yield a table and its neighbours: without a row (the first has values of its own), or with another one."""
     rng = np.random.default_rng(seed)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4), Column("c", 5, "numeric"), Column("y", 2)])
     n = MANY_ROWS if flat else ROWS
     a, b = rng.integers(0, 3, n), rng.integers(0, 3, n)
     c = np.clip(a + b - rng.integers(0, 2, n), 0, 4)

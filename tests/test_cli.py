@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def files(tmp_path):
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, 500), rng.integers(0, 4, 500)
     y = (rng.random(500) < 0.1 + 0.2 * b).astype(int)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     domain.to_json(tmp_path / "d.json")
     Table(np.column_stack([a, b, y]), domain).to_csv(tmp_path / "t.csv")
     return tmp_path

@@ -52,9 +52,7 @@ def test_models_say_what_they_were_fitted_on():
     nested = make_pipeline(DDSSPRegressor(marginals=made))
     assert repr(clone(nested)).count("\n") < 5
     assert repr(Certificate.of(made)) == f"Certificate(Independent: {Certificate.of(made).ledger})"
-    assert repr(Encoder(DOMAIN, "b")) == (
-        "Encoder('b' from 5 features of 2 attributes, one-hot: a, c; norm bound 1.414)"
-    )
+    assert repr(Encoder(DOMAIN, "b")) == ("Encoder('b' from 5 features of 2 columns, one-hot: a, c; norm bound 1.414)")
 
 
 @pytest.mark.parametrize("columns", [3, 500])
@@ -62,4 +60,4 @@ def test_wide_domains_are_cut(columns):
     domain = Domain.from_sizes({f"column{i}": 2 for i in range(columns)})
     shown = repr(Table(np.zeros((1, columns)), domain))
     assert len(shown) < 400
-    assert ("500 attributes in all" in shown) == (columns == 500)
+    assert ("500 columns in all" in shown) == (columns == 500)

@@ -5,7 +5,7 @@ import pytest
 from tiers import others_slow
 
 from marginalia.advice.recommend import setting, why_not
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.data.units import BoughtUnit, Unit
 from marginalia.errors import InputError
@@ -13,8 +13,8 @@ from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.record import Arm
 from marginalia.methods.registry import BUILT_IN
 
-MIXED = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
-SMOOTH = Domain([Attribute("b", 4, "numeric"), Attribute("c", 5, "ordinal"), Attribute("y", 2)])
+MIXED = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
+SMOOTH = Domain([Column("b", 4, "numeric"), Column("c", 5, "ordinal"), Column("y", 2)])
 BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "y": 2})
 ROWS = 60
 
@@ -69,7 +69,7 @@ def test_delta_of_the_adaptive_margin():
 
 
 def test_sizes_that_no_memory_holds():
-    wide = Domain([Attribute("a", 40_000), Attribute("b", 40_000), Attribute("y", 2)])
+    wide = Domain([Column("a", 40_000), Column("b", 40_000), Column("y", 2)])
     assert "GB" in said("ssp", wide, task="logistic", target="y")
     assert "GB" in said("gaussian_marginals", wide)
     assert said("independent", wide) == ""

@@ -11,7 +11,7 @@ import pytest
 from marginalia.advice.attack import of_budget
 from marginalia.advice.order import measured_order
 from marginalia.advice.recommend import predicted_widths, recommend
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.data.units import BoughtUnit, Unit
 from marginalia.errors import InputError
@@ -21,9 +21,7 @@ from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.sweep.choices import MethodChoice, own_method
 from marginalia.synthesis import ResidualPlanner
 
-DOMAIN = Domain(
-    [Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("days", 12, "ordinal"), Attribute("died", 2)]
-)
+DOMAIN = Domain([Column("age", 30, "numeric"), Column("ward", 6), Column("days", 12, "ordinal"), Column("died", 2)])
 BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "c": 2, "y": 2})
 ASKED = {"rows": 20_000, "epsilon": 1.0, "relation": "replace_one"}
 
@@ -187,7 +185,7 @@ def test_the_advice_is_json(advice):
 def test_what_is_no_budget_is_refused(change, words):
     with pytest.raises(InputError, match=words):
         recommend(DOMAIN, "died", **{**ASKED, **change})
-    with pytest.raises(InputError, match="unknown attribute 'dead'"):
+    with pytest.raises(InputError, match="unknown column 'dead'"):
         recommend(DOMAIN, "dead", **ASKED)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.independent import Independent
 from marginalia.methods.models import save_model
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
     """A table, its domain, a model and a configuration in the working folder."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric", type="code"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric", type="code"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, m, 200) for m in domain.sizes]), domain)
     domain.to_json("d.json")
     table.to_csv("t.csv")

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 
 
 @pytest.fixture
 def call(call, monkeypatch, tmp_path):
     """The command line in a folder that holds a table and its domain."""
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     domain.to_json(tmp_path / "d.json")
     Table(np.column_stack([rng.integers(0, size, 300) for size in domain.sizes]), domain).to_csv(tmp_path / "t.csv")
     monkeypatch.chdir(tmp_path)

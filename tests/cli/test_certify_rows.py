@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.methods.task import Task
 from marginalia.peers.claim import Claim
 from marginalia.reporting.verification.rows_file import gather
@@ -33,7 +33,7 @@ TASKS = (Task("linear", "b"), Task("logistic", "y"))
 def swept(folder, methods):
     """Run a small sweep; return the paths of its records."""
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS).save(folder / "data")
     config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1, 2], "methods": methods})

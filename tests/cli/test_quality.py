@@ -6,9 +6,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 
-DOMAIN = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+DOMAIN = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from marginalia.data import Attribute, Domain
+from marginalia.data import Column, Domain
 from marginalia.data.units import Unit
 
-DOMAIN = Domain([Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("died", 2)])
+DOMAIN = Domain([Column("age", 30, "numeric"), Column("ward", 6), Column("died", 2)])
 OPTIONS = ("--domain", "d.json", "--target", "died", "--epsilon", 1)
 
 

@@ -59,7 +59,7 @@ def test_options_say_what_the_domain_file_may_say(run) -> None:
     ("options", "why"),
     [
         ("--domain units.json --unit ward", "the unit is 'patient' in the domain and 'ward' here"),
-        ("--domain d.json --unit age", "it is no attribute"),
+        ("--domain d.json --unit age", "it is no column of the domain"),
         ("--domain d.json --rows-per-unit 3", "'rows_per_unit' goes with 'unit'"),
         ("--domain d.json --unit clinic", "column 'clinic' of the domain is missing"),
     ],

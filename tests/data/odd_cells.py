@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 
 BERLIN, TOKYO = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo")
 
@@ -21,34 +21,32 @@ def day(text):
     return (datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days
 
 
-DAYS = Attribute(
-    "x", 3, edges=(day("2020-01-01"), day("2020-01-02"), day("2020-01-03"), day("2020-01-04")), type="date"
-)
+DAYS = Column("x", 3, edges=(day("2020-01-01"), day("2020-01-02"), day("2020-01-03"), day("2020-01-04")), type="date")
 ATTRIBUTES = {
-    "labels": Attribute("x", 7, labels=("1", "1.50", "True", "2020-01-01", "a", "b", "07"), type="string"),
-    "labels, other": Attribute(
+    "labels": Column("x", 7, labels=("1", "1.50", "True", "2020-01-01", "a", "b", "07"), type="string"),
+    "labels, other": Column(
         "x", 9, labels=("1.0", "1.5", "yes", "no", "2020-01-01 00:00:00", "3", "a"), type="string", other="else",
         missing=("inf", "-99", "?"),
     ),
-    "labels, lenient": Attribute(
+    "labels, lenient": Column(
         "x", 4, labels=("a", "2020-01-01"), type="string", other="else", missing=("-99",), lenient=True
     ),
-    "numbers": Attribute(
+    "numbers": Column(
         "x", 4, edges=(0, 1, 2, 1e9), type="number", bottom=True, top=True, missing=("inf", "-99", "?", "nan")
     ),
-    "numbers, lenient": Attribute(
+    "numbers, lenient": Column(
         "x", 3, edges=(0, 1, 2), type="number", bottom=True, top=True, missing=("inf", "-99"), lenient=True
     ),
-    "integers": Attribute("x", 4, labels=("0", "1", "3"), type="integer", missing=("-99", "inf")),
-    "days": Attribute(
+    "integers": Column("x", 4, labels=("0", "1", "3"), type="integer", missing=("-99", "inf")),
+    "days": Column(
         "x", 4, edges=DAYS.edges, type="date", bottom=True, top=True, missing=("1900-01-01", "infinity")
     ),
-    "days, lenient": Attribute(
+    "days, lenient": Column(
         "x", 2, edges=(0, day("2020-01-02")), type="date", bottom=True, top=True, missing=(), lenient=True
     ),
-    "days, format": Attribute("x", 3, labels=("2020-01-01", "2020-01-02"), type="date", format="%d/%m/%Y", missing=()),
-    "truths": Attribute("x", 3, labels=("no", "yes"), type="boolean", missing=("?", "-99")),
-    "codes": Attribute("x", 4, type="code", missing=("-99",)),
+    "days, format": Column("x", 3, labels=("2020-01-01", "2020-01-02"), type="date", format="%d/%m/%Y", missing=()),
+    "truths": Column("x", 3, labels=("no", "yes"), type="boolean", missing=("?", "-99")),
+    "codes": Column("x", 4, type="code", missing=("-99",)),
 }  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_own_entries_start_in_their_folder(tmp_path):
         ({"files": {"domain": "d.yaml"}}, "give 'table', or 'train' and 'test'"),
         ({"files": {"table": "t.csv"}}, "give 'domain'"),
         ({"files": {"table": {"path": "t.csv", "sha256": "xyz"}}}, "files.table.sha256"),
-        ({"attributes": [{"name": "a", "size": 2, "top": 3}]}, "attribute 'a': top: is true or false"),
+        ({"attributes": [{"name": "a", "size": 2, "top": 3}]}, "column 'a': top: is true or false"),
         ({"attributes": [{"name": "a", "size": 2}]}, "give the domain once"),
         ({"source": "excel"}, "source"),
         ({"rows": 5, "n_public": 5}, "either rows"),

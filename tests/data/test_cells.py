@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from odd_cells import ATTRIBUTES, BERLIN, DAYS, DUCKDB, OBJECTS, TOKYO, arrow_pools, at, day, objects, taken
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.cells import cells_of
 from marginalia.data.coding import codes_of
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.reading import pandas_frame, read_raw
 from marginalia.data.sources.files import stream_files
@@ -46,10 +46,10 @@ def codes(column, attribute):
     "labels", [("1", "1.50"), ("1.0", "1.5"), ("2020-10-25 00:30:00+00:00", "2020-10-25 01:30:00+00:00")]
 )
 def test_an_equal_cell_of_another_kind_does_not_speak_for_the_rest(one, rest, labels):
-    for attribute in (Attribute("x", 4, labels=labels, type="string", other="else", missing=()), *ATTRIBUTES.values()):
-        alone = codes(objects([rest]), attribute).tolist()
-        assert codes(objects([one, rest, rest]), attribute)[1:].tolist() == 2 * alone
-        assert codes(objects([rest, one, rest]), attribute)[[0, 2]].tolist() == 2 * alone
+    for column in (Column("x", 4, labels=labels, type="string", other="else", missing=()), *ATTRIBUTES.values()):
+        alone = codes(objects([rest]), column).tolist()
+        assert codes(objects([one, rest, rest]), column)[1:].tolist() == 2 * alone
+        assert codes(objects([rest, one, rest]), column)[[0, 2]].tolist() == 2 * alone
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_equal_cell_of_another_kind_does_not_speak_for_the_rest(one, rest, la
 def test_a_kind_is_part_of_a_cell(cells, expected):
     """A label stands for cells of a kind, and not for each text that another kind would be written as."""
     labels = ("yes", "no", "1.50", "2020-01-01T00:30:00Z")
-    attribute = Attribute("x", 6, labels=labels, type="string", other="else", missing=())
+    attribute = Column("x", 6, labels=labels, type="string", other="else", missing=())
     assert codes(objects(cells), attribute).tolist() == expected
 
 
@@ -83,7 +83,7 @@ FAR = {
 @pytest.mark.parametrize("far", FAR)
 def test_a_day_that_python_cannot_hold_changes_no_other(tmp_path, far):
     """It renamed "2020-01-01" to "2020-01-01 00:00:00" for all."""
-    domain = Domain([Attribute("x", 3, labels=("2020-01-01", "2020-01-02"), type="string", other="else")])
+    domain = Domain([Column("x", 3, labels=("2020-01-01", "2020-01-02"), type="string", other="else")])
     days = [day("2020-01-01")] * 3 + [day("2020-01-02")] + [FAR[far]]
     pq.write_table(pa.table({"x": pa.array(days, pa.int32()).cast(pa.date32())}), tmp_path / "t.parquet")
     assert Table.read(tmp_path / "t.parquet", domain=domain).counts(["x"]).tolist() == [3, 1, 1]
@@ -101,7 +101,7 @@ def test_a_day_that_python_cannot_hold_changes_no_other(tmp_path, far):
 def test_a_mark_means_the_same_in_columns_of_all_types(marks, kind):
     """Beside a numeric mark, "inf" was compared in columns of objects only."""
     facts = {"labels": ("a",), "other": "else"} if kind == "string" else {"edges": (0, 9), "bottom": True, "top": True}
-    attribute = Attribute("x", 2 + ("other" in facts), type=kind, missing=marks, lenient=True, **facts)
+    attribute = Column("x", 2 + ("other" in facts), type=kind, missing=marks, lenient=True, **facts)
     marked = [float("inf")] * 5
     missing = attribute.missing_code
     for column in (pd.Series(marked), objects(marked), objects(["inf"] * 5), objects([*marked, "a"]), pa.array(marked)):

@@ -3,7 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from marginalia.data import Attribute, Domain, StructuralZeros, Table
+from marginalia.data import Column, Domain, StructuralZeros, Table
 from marginalia.data.checking import check
 from marginalia.data.encode import Batch, encode, merged
 
@@ -40,16 +40,16 @@ def test_every_problem_is_named_at_once(tmp_path):
 
 def test_a_category_called_none_is_a_category(tmp_path):
     """It was taken for a missing value."""
-    domain = Domain([Attribute("a", 3, labels=("none", "NA", "null"), type="string")])
+    domain = Domain([Column("a", 3, labels=("none", "NA", "null"), type="string")])
     assert check(write(tmp_path, "a\nnone\nNA\nnull\n"), domain) == []
 
 
 def test_raw_values_that_have_no_code_are_counted_by_reason(tmp_path):
-    attributes = [
-        Attribute("age", 2, edges=(0, 18, 65), type="integer"),
-        Attribute("ward", 2, labels=("a", "b"), type="string"),
+    columns = [
+        Column("age", 2, edges=(0, 18, 65), type="integer"),
+        Column("ward", 2, labels=("a", "b"), type="string"),
     ]
-    domain = Domain(attributes, structural_zeros=[StructuralZeros(("age", "ward"), ((0, 1),))], ignored=["id"])
+    domain = Domain(columns, structural_zeros=[StructuralZeros(("age", "ward"), ((0, 1),))], ignored=["id"])
     path = write(tmp_path, "id;age;ward\n1;17;a\n2;70;c\n3;66;a\n4;1,5;a\n5;1;b\n6;;a\n")
     assert [line.split(";")[0] for line in check(path, domain)] == [
         "column 'age': 2 of 6 rows: '70' in row 1 is outside the bins from 0 to 65 (left-closed)",
@@ -131,9 +131,9 @@ def test_a_column_that_cannot_be_read_hides_no_other():
 @pytest.mark.parametrize(
     ("attribute", "cells", "codes"),
     [
-        (Attribute("a", 3), [1, 0, 7, 2, 1, 9], [1, 0, -1, 2, 1, -1]),
-        (Attribute("a", 2, labels=("x", "y"), type="string"), ["y", "q", "x", "x", "", "y"], [1, -1, 0, 0, -1, 1]),
-        (Attribute("a", 2, edges=(0, 5, 9), type="number"), [7.5, 1.0, None, 20.0, 8.0, 2.0], [1, 0, -1, -1, 1, 0]),
+        (Column("a", 3), [1, 0, 7, 2, 1, 9], [1, 0, -1, 2, 1, -1]),
+        (Column("a", 2, labels=("x", "y"), type="string"), ["y", "q", "x", "x", "", "y"], [1, -1, 0, 0, -1, 1]),
+        (Column("a", 2, edges=(0, 5, 9), type="number"), [7.5, 1.0, None, 20.0, 8.0, 2.0], [1, 0, -1, -1, 1, 0]),
     ],
 )
 def test_the_code_of_a_cell_does_not_depend_on_its_row(attribute, cells, codes, cut):

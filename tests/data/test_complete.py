@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.attribute import StructuralZeros
+from marginalia.data.column import StructuralZeros
 from marginalia.data.domain import Domain
 from marginalia.data.sources.complete import complete
 from marginalia.data.sources.files import stream_files

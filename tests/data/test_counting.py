@@ -13,7 +13,7 @@ from pyarrow import parquet
 from tiers import others_slow
 
 from marginalia.data import csv_files
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.encode import Batch, encode
 from marginalia.data.sources import kernel, stream
 from marginalia.data.sources.complete import complete
@@ -201,7 +201,7 @@ def test_a_reader_that_yields_other_rows_in_a_later_pass_is_refused():
 def test_groups_of_rows_are_counted_as_the_rows_are(table, missing):
     """As a database groups them, which never sends a row."""
     if missing:
-        target = Attribute("a", 2, type="string", labels=("x",), missing=())
+        target = Column("a", 2, type="string", labels=("x",), missing=())
         domain = Domain([target, *table.domain.project(["b", "c", "d"])])
         table = Table(table.codes, domain)
     frame = table.to_frame()
@@ -225,13 +225,13 @@ def test_groups_of_rows_are_counted_as_the_rows_are(table, missing):
 
 
 def test_original_values_are_coded_as_a_table_codes_them(tmp_path):
-    attributes = [
-        Attribute("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
-        Attribute("age", 3, type="integer", edges=(0, 30, 60, 90)),
+    columns = [
+        Column("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
+        Column("age", 3, type="integer", edges=(0, 30, 60, 90)),
     ]
     frame = pd.DataFrame({"age": [1, 31, 89, 30], "ward": ["A", "x", None, "B"]})
     frame.to_parquet(path := tmp_path / "t.parquet")
-    domain = Domain(attributes)
+    domain = Domain(columns)
     source, table = stream_files(path, domain=domain), Table.read(path, domain=domain)
     assert source.domain == table.domain  # in the order of the file
     np.testing.assert_array_equal(source.counts(["ward", "age"]), table.counts(["ward", "age"]))
@@ -277,17 +277,17 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path, ending):
 def test_columns_may_stand_in_the_names_of_folders(tmp_path):
     frame = pd.DataFrame({"a": [0, 1, 1], "year": ["2019", "2020", "2019"], "ward b": ["x=", None, "é"]})
     frame.to_parquet(tmp_path, partition_cols=["year", "ward b"])
-    attributes = [
-        Attribute("a", 2),
-        Attribute("year", 2, type="integer", labels=("2019", "2020")),
-        Attribute("ward b", 3, type="string", labels=("x=", "é"), missing=("?",)),
+    columns = [
+        Column("a", 2),
+        Column("year", 2, type="integer", labels=("2019", "2020")),
+        Column("ward b", 3, type="string", labels=("x=", "é"), missing=("?",)),
     ]
-    source = stream_files(tmp_path, domain=Domain(attributes))
+    source = stream_files(tmp_path, domain=Domain(columns))
     assert (source.n_rows, source.counts(["year", "ward b"]).tolist()) == (3, [[1, 1, 0], [0, 0, 1]])
-    assert stream_files(tmp_path, domain=Domain(attributes[:1])).counts(["a"]).tolist() == [1, 2]
+    assert stream_files(tmp_path, domain=Domain(columns[:1])).counts(["a"]).tolist() == [1, 2]
     frame[["a"]].to_parquet(tmp_path / "z.parquet")
     with pytest.raises(InputError, match=r"z\.parquet: no folder is named year="):
-        stream_files(tmp_path, domain=Domain(attributes))
+        stream_files(tmp_path, domain=Domain(columns))
 
 
 CSV = {
@@ -307,8 +307,8 @@ def test_csv_files_are_read_as_a_table_reads_them(tmp_path, monkeypatch, content
     path.write_bytes(gzip.compress(content) if packed else content)
     domain = Domain(
         [
-            Attribute("age", 3, type="integer", edges=(0, 30, 60, 90)),
-            Attribute("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
+            Column("age", 3, type="integer", edges=(0, 30, 60, 90)),
+            Column("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
         ]
     )
     monkeypatch.setattr(csv_files, "_PART", 24)  # rows lie across parts
@@ -408,7 +408,7 @@ def test_a_file_under_two_names_is_refused(tmp_path, monkeypatch):
 def test_dates_beyond_those_of_python_are_one_line(days, tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"a": pa.array([0, days], pa.date32())}), path)
-    domain = Domain([Attribute("a", 1, edges=(0, 9), type="date")])
+    domain = Domain([Column("a", 1, edges=(0, 9), type="date")])
     with pytest.raises(InputError, match=r"column 'a', row 1: .* is a date outside the years 1 to 9999"):
         stream_files(path, domain=domain).counts(["a"])
 

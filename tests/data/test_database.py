@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_sql import DOMAIN, coded, open_source, raw, releases
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.sources import database as module
 from marginalia.data.sources.bounded import bound_contributions
@@ -95,7 +95,7 @@ def test_text_is_compared_byte_by_byte(collation):
     frame = pd.DataFrame({"x": ODD * 2, "y": [*ODD[1:], *ODD, "a"]}, dtype=object)
     labels = tuple(dict.fromkeys(cell.strip() for cell in ODD if cell and cell.strip()))
     facts = {"type": "string", "labels": labels[:-1], "other": "other", "missing": ()}
-    domain = Domain([Attribute(name, len(labels) + 1, **facts) for name in "xy"])
+    domain = Domain([Column(name, len(labels) + 1, **facts) for name in "xy"])
     database = count_in_database(table_of(frame, f"x::VARCHAR {collation} AS x, y::VARCHAR {collation} AS y"), domain)
     assert_same(database, Table.from_frame(frame, domain))
 
@@ -142,7 +142,7 @@ KINDS = [
 def test_numbers_have_the_codes_of_the_table(kind, decimals, tmp_path):
     edges = (-3, 0.3, 1, 2.5, 100)
     facts = {"type": "number", "edges": edges, "bottom": True, "top": True, "missing": ("2", "-9"), "lenient": True}
-    domain = Domain([Attribute("x", 5, decimals=decimals, **facts), Attribute("y", 5, special=(), **facts)])
+    domain = Domain([Column("x", 5, decimals=decimals, **facts), Column("y", 5, special=(), **facts)])
     query = f"SELECT TRY_CAST(x AS {kind}) AS x, TRY_CAST(101 - x AS {kind}) AS y FROM cells"
     rng = np.random.default_rng(0)
     cells = [*NUMBERS, *edges, *rng.normal(0, 60, 3000).round(2), 0.25, 0.35, 2.45, 2.5 - 1e-9, -9, 2]
@@ -168,16 +168,16 @@ def test_numbers_between_the_ends_of_a_part_have_the_code_of_its_number(data):
         st.lists(st.sampled_from([*map(str, edges[:1]), "-9", "0", "17.5", "x"]), max_size=2, unique=True)
     )
     try:
-        attribute = Attribute("x", len(edges), edges=tuple(edges), type=kind, decimals=decimals, missing=marks, **facts)
+        column = Column("x", len(edges), edges=tuple(edges), type=kind, decimals=decimals, missing=marks, **facts)
     except InputError:
         return
     scale = data.draw(st.sampled_from([0, 2, None])) if kind == "number" else 0
-    for low, high, one in inner_parts(attribute, scale):
+    for low, high, one in inner_parts(column, scale):
         inside = [float(one), *(data.draw(st.floats(low, high)) for _ in range(3))]
         if kind == "integer":
             inside = [x for x in map(np.round, inside) if low < x < high]
         inside = [np.clip(x, np.nextafter(low, high), np.nextafter(high, low)) for x in inside]
-        codes, faults = codes_of(pd.Series(inside, dtype=float), attribute)
+        codes, faults = codes_of(pd.Series(inside, dtype=float), column)
         assert not faults
         assert len(set(codes.tolist())) == 1
 
@@ -186,7 +186,7 @@ def test_few_groups_leave_the_database_where_a_column_has_many_numbers(monkeypat
     n = 10**6
     frame = pd.DataFrame({"x": np.random.default_rng(0).permutation(n) / 7.0, "y": np.arange(n)})
     facts = {"edges": tuple(range(0, 150_000, 10_000)), "top": True}
-    domain = Domain([Attribute("x", 14, type="number", **facts), Attribute("y", 14, type="integer", **facts)])
+    domain = Domain([Column("x", 14, type="number", **facts), Column("y", 14, type="integer", **facts)])
     database, groups = count_in_database(table_of(frame), domain), []
     inner = module._Groups._groups
 
@@ -203,8 +203,8 @@ def test_few_groups_leave_the_database_where_a_column_has_many_numbers(monkeypat
 def test_many_distinct_texts_are_counted_in_batches():
     n = 300_000
     frame = pd.DataFrame({"x": [f"name {i}" for i in range(n)], "y": np.arange(n) % 3})
-    ward = Attribute("x", 2, type="string", labels=("name 7",), other="else")
-    domain = Domain([ward, Attribute("y", 3)])
+    ward = Column("x", 2, type="string", labels=("name 7",), other="else")
+    domain = Domain([ward, Column("y", 3)])
     assert count_in_database(table_of(frame), domain).counts(["x", "y"]).tolist() == [
         [0, 1, 0],
         [n // 3, n // 3 - 1, n // 3],
@@ -260,7 +260,7 @@ def test_what_needs_rows_is_refused():
 
 
 def test_rows_of_units_are_refused():
-    domain = Domain(coded(9).domain.attributes[1:])
+    domain = Domain(coded(9).domain.columns[1:])
     database = count_in_database(table_of(coded(9).to_frame()), Domain(domain, ignored=["a"]))
     with pytest.raises(InputError, match="for methods or units that need rows"):
         bound_contributions(database, Unit("a", 2))
@@ -300,9 +300,9 @@ def test_days_and_times_have_the_codes_of_the_table(zone, tmp_path):
     zoned = {"unit": "hour", "zone": "Europe/Berlin"}
     domain = Domain(
         [
-            Attribute("n", 3, type="timestamp", edges=(0, 24 * day, 24 * day + 1), unit="hour", **facts),
-            Attribute("z", 3, type="timestamp", edges=(0, 24 * day, 24 * day + 1), **zoned, **facts),
-            Attribute("d", 3, type="date", edges=(0, day, day + 1), **facts),
+            Column("n", 3, type="timestamp", edges=(0, 24 * day, 24 * day + 1), unit="hour", **facts),
+            Column("z", 3, type="timestamp", edges=(0, 24 * day, 24 * day + 1), **zoned, **facts),
+            Column("d", 3, type="date", edges=(0, day, day + 1), **facts),
         ]
     )
     database = count_in_database(ibis.duckdb.from_connection(connection).table("t"), domain)
@@ -311,5 +311,5 @@ def test_days_and_times_have_the_codes_of_the_table(zone, tmp_path):
 
 def test_decimals_of_one_scale_are_labels_as_in_a_table(tmp_path):
     frame = pd.DataFrame({"x": [Decimal("1.50"), Decimal("2.25"), Decimal("1.50")]})
-    domain = Domain([Attribute("x", 3, type="string", labels=("1.5", "2.25"), other="else")])
+    domain = Domain([Column("x", 3, type="string", labels=("1.5", "2.25"), other="else")])
     assert_same(count_in_database(table_of(frame, "x::DECIMAL(5, 2) AS x"), domain), Table.from_frame(frame, domain))

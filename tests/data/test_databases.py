@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 from table_of_types import attributes, expected, rows_of_the_table
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
@@ -188,10 +188,10 @@ def test_the_same_seed_gives_the_same_bytes_from_everywhere(adult, sources, call
     for name in COLUMNS:
         if rows[name].dtype.kind in "iu":
             edges = np.unique(np.linspace(rows[name].min(), rows[name].max() + 1, 9).round())
-            declared.append(Attribute(name, len(edges) - 1, "numeric", edges=tuple(edges.tolist()), type="integer"))
+            declared.append(Column(name, len(edges) - 1, "numeric", edges=tuple(edges.tolist()), type="integer"))
         else:
             labels = tuple(sorted(rows[name].unique()))
-            declared.append(Attribute(name, len(labels), labels=labels, type="string"))
+            declared.append(Column(name, len(labels), labels=labels, type="string"))
     Domain(declared).to_json(domain)
     made = {}
     for source in sources:
@@ -213,12 +213,12 @@ def test_the_same_seed_gives_the_same_bytes_from_everywhere(adult, sources, call
 
 DOMAIN = Domain(
     [
-        Attribute("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
-        Attribute("age", 3, type="integer", edges=(0, 30, 60, 90)),
-        Attribute("paid", 4, type="number", edges=(0, 1.5, 2, 3), missing=()),
-        Attribute("well", 2, type="boolean"),
-        Attribute("since", 2, type="date", edges=(18262, 18628, 18993)),
-        Attribute("kind", 3, type="code"),
+        Column("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
+        Column("age", 3, type="integer", edges=(0, 30, 60, 90)),
+        Column("paid", 4, type="number", edges=(0, 1.5, 2, 3), missing=()),
+        Column("well", 2, type="boolean"),
+        Column("since", 2, type="date", edges=(18262, 18628, 18993)),
+        Column("kind", 3, type="code"),
     ]
 )
 TYPES = {
@@ -468,14 +468,14 @@ def test_another_master_than_the_one_that_runs_is_refused(spark):
 def test_postgresql_gives_the_codes_of_the_text(postgresql, types, cells, names, zone, tmp_path, monkeypatch):
     """The table of types in docs/domain-files.md, in whatever zone the session is."""
     monkeypatch.setenv("PGTZ", zone)
-    for attribute in attributes(types, cells):
-        codes = expected(cells, attribute, tmp_path)
+    for column in attributes(types, cells):
+        codes = expected(cells, column, tmp_path)
         for name in names[3]:
             values = ", ".join(f"('{cell}'::{name})" for cell in cells)
             query = f"SELECT x::{name} AS x FROM (VALUES {values}, (NULL)) AS t(x)"
             postgresql.execute("DROP VIEW IF EXISTS typed", f"CREATE VIEW typed AS {query}")
-            source = open_source(f"{postgresql.url}?table=typed", Domain([attribute]))
-            assert source.counts(["x"]).tolist() == np.bincount(codes, minlength=attribute.size).tolist(), name
+            source = open_source(f"{postgresql.url}?table=typed", Domain([column]))
+            assert source.counts(["x"]).tolist() == np.bincount(codes, minlength=column.size).tolist(), name
             del source  # its snapshot locks the view
 
 
@@ -483,18 +483,18 @@ def test_postgresql_gives_the_codes_of_the_text(postgresql, types, cells, names,
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
 def test_a_day_of_postgresql_that_python_cannot_hold_breaks_no_batch(postgresql, kind, odd):
     facts = {"bottom": True, "top": True, "lenient": True}
-    attribute = Attribute("x", 2, edges=(18262, 18263), type="date", missing=(), **facts)
+    column = Column("x", 2, edges=(18262, 18263), type="date", missing=(), **facts)
     rows = f"(VALUES (CAST({odd} AS {kind})), (CAST('2020-01-01 10:00' AS {kind})), (NULL)) AS t(x)"
     postgresql.execute("DROP VIEW IF EXISTS days", f"CREATE VIEW days AS SELECT x FROM {rows}")
-    source = open_source(f"{postgresql.url}?table=days", Domain([attribute]))
+    source = open_source(f"{postgresql.url}?table=days", Domain([column]))
     assert source.counts(["x"]).tolist() == [1, 2]  # it cannot be read, so it counts as missing
 
 
 def test_decimals_of_postgresql_are_read_each_by_its_own(postgresql):
     numbers = "(VALUES (1.5::numeric), ('NaN'), (12345678901234567890123456789012345678901234567890.12)) AS t(x)"
-    attribute = Attribute("x", 3, labels=("1.5",), type="string", other="else", missing=())
+    column = Column("x", 3, labels=("1.5",), type="string", other="else", missing=())
     postgresql.execute("DROP VIEW IF EXISTS numbers_of", f"CREATE VIEW numbers_of AS SELECT x FROM {numbers}")
-    source = open_source(f"{postgresql.url}?table=numbers_of", Domain([attribute]))
+    source = open_source(f"{postgresql.url}?table=numbers_of", Domain([column]))
     assert source.counts(["x"]).tolist() == [1, 1, 1]
 
 
@@ -513,10 +513,10 @@ def test_files_of_spark_give_the_codes_of_the_text(spark, tmp_path):
                 query = f"SELECT CAST(x AS {kinds[name]}) AS x FROM VALUES {values}, (NULL) AS t(x)"
                 folder = tmp_path / f"{zone[:3]}{n}{kinds[name]}"
                 spark.sql(query).coalesce(1).write.parquet(str(folder))
-                for attribute in attributes(types, cells):
-                    codes, domain = expected(cells, attribute, tmp_path), Domain([attribute])
+                for column in attributes(types, cells):
+                    codes, domain = expected(cells, column, tmp_path), Domain([column])
                     for file in folder.glob("*.parquet"):
                         assert Table.read(file, domain=domain).codes[:, 0].tolist() == codes, (zone, name)
                     spark.sql(query).createOrReplaceTempView("typed")
                     counts = open_source("spark://local[2]?table=typed", domain).counts(["x"])
-                    assert counts.tolist() == np.bincount(codes, minlength=attribute.size).tolist(), (zone, name)
+                    assert counts.tolist() == np.bincount(codes, minlength=column.size).tolist(), (zone, name)

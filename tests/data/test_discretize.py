@@ -66,7 +66,7 @@ def test_an_entry_with_a_reader_lists_its_public_columns(columns):
 
 def test_keys_of_raw_columns_are_unknown():
     column = {"name": "y", "type": "string", "labels": ["a"], "values": [1]}
-    with pytest.raises(InputError, match="unknown key of attribute 'y' 'values'"):
+    with pytest.raises(InputError, match="unknown key of column 'y' 'values'"):
         parse_entry("toy", {"source": "arff", "tasks": {"linear": {"target": "y"}}, "attributes": [column]})
 
 

@@ -3,8 +3,8 @@ import pickle
 import pandas as pd
 import pytest
 
-from marginalia.data.attribute import Attribute, PrivateBins, StructuralZeros
 from marginalia.data.coding import codes_of
+from marginalia.data.column import Column, PrivateBins, StructuralZeros
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 
@@ -46,22 +46,22 @@ def test_structural_zeros_outside_the_domain_are_refused(tmp_path, cell):
 
 
 def test_structural_zeros_name_each_attribute_once(tmp_path):
-    with pytest.raises(InputError, match="need different attributes"):
+    with pytest.raises(InputError, match="need different columns"):
         read(tmp_path, "[{attributes: [age, age], cells: [[0, 0]]}]")
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("edges: 5", r"attribute 'x': edges must be a list of numbers, such as \[0, 18, 65\], not '5'"),
+        ("edges: 5", r"column 'x': edges must be a list of numbers, such as \[0, 18, 65\], not '5'"),
         ("edges: [x, y]", "edges are numbers .*, not 'x'"),
         ("edges: [0, .nan]", "edges are numbers .*, not 'nan'"),
         ("edges: [0, 0], type: number", "strictly ascending"),
-        ("edges: [0], type: number", "attribute 'x': bins have two edges at least"),
-        ("edges: [], type: number", "attribute 'x': bins have two edges at least"),
+        ("edges: [0], type: number", "column 'x': bins have two edges at least"),
+        ("edges: [], type: number", "column 'x': bins have two edges at least"),
         ("edges: [0.2, 0.8], type: integer", "holds no whole number"),
         ("edges: [2024-01-01, 05/06/2024], type: date", "not '05/06/2024'"),
-        ("labels: 4", r"attribute 'x': labels: must be a list, such as \[a, b\] \(got 4\)"),
+        ("labels: 4", r"column 'x': labels: must be a list, such as \[a, b\] \(got 4\)"),
         ("labels: wxyz", "labels: must be a list"),
         ("labels: [true, a]", r"true \(YAML's yes, on, true\) is not a text; put the word in quotes"),
         ("labels: [no, yes]", "put the word in quotes"),
@@ -87,8 +87,8 @@ def test_structural_zeros_name_each_attribute_once(tmp_path):
         ("labels: [1], type: integer, other: true", "'other' is for type string"),
         ("size: 2, type: string", "type string needs labels$"),
         ("size: 2, type: integer", "type integer needs labels or edges$"),
-        ("size: 2, type: text", "attribute 'x': unknown type 'text'; known: boolean, code, date, integer"),
-        ("size: 2, type: [string]", "attribute 'x': type: input should be 'code', 'string'"),
+        ("size: 2, type: text", "column 'x': unknown type 'text'; known: boolean, code, date, integer"),
+        ("size: 2, type: [string]", "column 'x': type: input should be 'code', 'string'"),
         ("size: 2, kind: 3", r"kind: input should be 'categorical', 'ordinal' or 'numeric' \(got 3\)"),
         ("size: 3, type: boolean", "a boolean has two values"),
         ("size: 2, missing: []", "needs a type"),
@@ -98,13 +98,13 @@ def test_structural_zeros_name_each_attribute_once(tmp_path):
         ("edges: [0, 1], top: 4, type: number", r"top: is true or false \(got 4\)"),
         ("size: 1000000000000", "size 1,000,000,000,000 is above 10,000,000, the most whose counts"),
         ("size: 0", "size must be a positive integer, not 0"),
-        ("size: 3.0", r"attribute 'x': size: must be a whole number \(got 3.0\)"),
-        ("size: true", r"attribute 'x': size: must be a whole number \(got True\)"),
+        ("size: 3.0", r"column 'x': size: must be a whole number \(got 3.0\)"),
+        ("size: true", r"column 'x': size: must be a whole number \(got True\)"),
         ("edges: [0, 1], type: number, decimals: two", "decimals are a whole number from 0 to 6, not 'two'"),
         ("edges: [2024-01-01], type: date, zone: [UTC]", "'zone' is a text, such as Europe/Berlin"),
         ("edges: [0, 1], type: number, within: [[0.5]]", r"within: is log, or for each bin a list of pairs"),
         ("labels: [a, b], size: 3", "2 labels for 3 codes"),
-        ("labels: [a], sizes: 3", "unknown key of attribute 'x' 'sizes'; did you mean 'size'"),
+        ("labels: [a], sizes: 3", "unknown key of column 'x' 'sizes'; did you mean 'size'"),
         ("labels: [a], type: string, inferred: [label]", "did you mean 'labels'"),
         ("labels: [a, b], labels: [c]", "line 1: key 'labels' stands twice; keep one"),
         ("labels: [012]", "YAML reads 012 as another number; put it in quotes"),
@@ -114,7 +114,7 @@ def test_structural_zeros_name_each_attribute_once(tmp_path):
         ("labels: [a", "not valid YAML .*line"),
         ("labels: private", "needs a type"),
         ("labels: private, type: string", "the labels of 'x' are left to be learned"),
-        ("type: integer, edges: {private: best}", "attribute 'x': unknown rule for private edges 'best'"),
+        ("type: integer, edges: {private: best}", "column 'x': unknown rule for private edges 'best'"),
         ("type: integer, edges: {private: adaptive, bins: 1}", "bins must be a whole number from 2"),
         ("type: integer, edges: {private: adaptive, bounds: [5, 1]}", "bounds are two numbers"),
         ("type: integer, size: 4, edges: {private: adaptive}", "leave 'size' out"),
@@ -140,7 +140,7 @@ def test_a_wrong_domain_is_one_clear_line(tmp_path, keys, said):
         ('{"attributes": [], "ignored": "id"}', "'ignored' must be a list"),
         ('{"attributes": [{"name": "a", "size": 1}], "ignored": ["a"]}', "under 'attributes' and under 'ignored'"),
         ('{"attributes": [{"name": "a", "size": 1}], "source": "guess"}', "unknown domain source 'guess'"),
-        ('{"age": [3]}', "attribute 'age': size: must be a whole number"),
+        ('{"age": [3]}', "column 'age': size: must be a whole number"),
         ("[" * 100_000, "nested too deeply|not valid JSON"),
         ('{"age": 1' + "0" * 5000 + "}", "not valid JSON|above 10,000,000"),
         ("", "not valid JSON"),
@@ -164,8 +164,8 @@ def test_anchors_and_merges_are_no_double_keys(tmp_path):
 
 
 def test_a_domain_with_an_inferred_fact_is_inferred():
-    attribute = Attribute("x", 1, labels=("a",), type="string", inferred=("labels",))
-    assert Domain([attribute], source="documented").source == "inferred"
+    column = Column("x", 1, labels=("a",), type="string", inferred=("labels",))
+    assert Domain([column], source="documented").source == "inferred"
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_an_open_domain_is_closed_when_its_facts_are_bought(tmp_path):
 
 
 def test_codes_are_called_what_the_file_says():
-    assert Attribute("ill", 3, type="boolean", missing=()).texts == ("False", "True", "missing")
-    assert Attribute("ill", 2, labels=("no", "yes"), type="boolean").texts == ("no", "yes")
-    assert Attribute("ill", 2).texts == ("0", "1")
+    assert Column("ill", 3, type="boolean", missing=()).texts == ("False", "True", "missing")
+    assert Column("ill", 2, labels=("no", "yes"), type="boolean").texts == ("no", "yes")
+    assert Column("ill", 2).texts == ("0", "1")
 
 
 WARD = {"name": "ward", "type": "string", "labels": ["a", "b"], "inferred": ["type", "labels"]}
@@ -241,7 +241,7 @@ def test_what_an_attribute_says_itself_comes_before_the_defaults():
     ("defaults", "said"),
     [
         ({"labels": ["a"]}, "unknown key of 'defaults' 'labels'"),
-        (["missing"], "'defaults' must be keys of attributes"),
+        (["missing"], "'defaults' must be keys of columns"),
         ({"missing": "NA"}, "missing: must be a list"),
         ({"reviewed": "yes"}, "'reviewed' is true or false"),
     ],
@@ -252,7 +252,7 @@ def test_defaults_are_read_strictly(defaults, said):
 
 
 def test_a_pickled_attribute_does_not_tell_whether_a_cell_was_looked_up():
-    new, used = (Attribute("ward", 2, labels=("a", "b"), type="string") for _ in range(2))
+    new, used = (Column("ward", 2, labels=("a", "b"), type="string") for _ in range(2))
     assert codes_of(pd.Series(["b"]), used)[0].tolist() == [1]
     assert vars(used) == vars(new)
     assert pickle.dumps(new) == pickle.dumps(used)

@@ -324,7 +324,7 @@ def test_marks_that_are_given_are_public_in_all_columns():
     text = as_yaml(found, "t.csv")
     assert 'defaults: {missing: ["don\'t know", "-"]}' in text
     assert '# defaults: {missing: ["don\'t know", "-"], reviewed: true}' in text
-    columns = Domain.from_dict(yaml.safe_load(text)).attributes
+    columns = Domain.from_dict(yaml.safe_load(text)).columns
     assert [c.missing for c in columns] == [("don't know", "-"), ("don't know", "-"), ("don't know", "-", "?")]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalia.data import Attribute, Domain, Table, encoding
+from marginalia.data import Column, Domain, Table, encoding
 from marginalia.data.encoding import Encoder, whole_ztz, ztz
 from marginalia.errors import InputError
 
@@ -109,11 +109,11 @@ def test_each_pair_is_asked_once_in_order():
 def test_default_encoding_follows_the_kinds():
     domain = Domain(
         [
-            Attribute("color", 3, labels=("red", "green", "blue")),
-            Attribute("flag", 2),
-            Attribute("grade", 5, kind="ordinal"),
-            Attribute("age", 4, kind="numeric"),
-            Attribute("y", 2),
+            Column("color", 3, labels=("red", "green", "blue")),
+            Column("flag", 2),
+            Column("grade", 5, kind="ordinal"),
+            Column("age", 4, kind="numeric"),
+            Column("y", 2),
         ]
     )
     encoder = Encoder(domain, "y")
@@ -163,7 +163,7 @@ def test_results_are_remembered_per_encoding_and_die_with_the_table():
     ("make", "words"),
     [
         (lambda d: Encoder(d, "aa1"), "did you mean"),
-        (lambda d: Encoder(d, "a1", one_hot=["b"]), "one-hot attribute 'b'"),
+        (lambda d: Encoder(d, "a1", one_hot=["b"]), "one-hot column 'b'"),
         (lambda d: Encoder(d.project(["a1"]), "a1"), "at least one feature"),
         (lambda d: Encoder(Domain.from_sizes({"x": 3, "y": 1}), "y"), "single code"),
     ],
@@ -205,10 +205,10 @@ def test_adult_row_norms_are_the_published_ones(mirror, target, largest, mean):
 
 def test_a_number_that_may_be_missing_is_two_features_with_the_same_bound():
     domain = Domain([
-        Attribute("age", 4, "numeric", edges=(0, 18, 65, 99), type="integer", missing=()),
-        Attribute("grade", 4, "ordinal", labels=("low", "high"), type="string", other="else", missing=("?",)),
-        Attribute("ward", 4, labels=("a", "b", "c"), type="string", missing=("?",)),
-        Attribute("y", 2, labels=("no", "yes"), type="boolean"),
+        Column("age", 4, "numeric", edges=(0, 18, 65, 99), type="integer", missing=()),
+        Column("grade", 4, "ordinal", labels=("low", "high"), type="string", other="else", missing=("?",)),
+        Column("ward", 4, labels=("a", "b", "c"), type="string", missing=("?",)),
+        Column("y", 2, labels=("no", "yes"), type="boolean"),
     ])  # fmt: skip
     encoder = Encoder(domain, "y")
     names = ("age", "age=missing", "grade", "grade=else", "grade=missing", "ward=b", "ward=c", "ward=missing")
@@ -229,16 +229,16 @@ def test_a_number_that_may_be_missing_is_two_features_with_the_same_bound():
 
 
 def test_a_target_that_may_be_missing_is_refused():
-    domain = Domain([Attribute("x", 2), Attribute("y", 3, labels=("no", "yes"), type="boolean", missing=())])
+    domain = Domain([Column("x", 2), Column("y", 3, labels=("no", "yes"), type="boolean", missing=())])
     with pytest.raises(InputError, match="target 'y' has a code for missing or other values"):
         Encoder(domain, "y")
 
 
 def test_dp_sgd_on_bare_codes_takes_indicators_of_missing_values():
-    """Its factors were one for an attribute: a column with gaps has two features."""
+    """Its factors were one for a column: a column with gaps has two features."""
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 
-    domain = Domain([Attribute("a", 4, "numeric", edges=(0, 1, 2, 3), type="integer", missing=()), Attribute("y", 2)])
+    domain = Domain([Column("a", 4, "numeric", edges=(0, 1, 2, 3), type="integer", missing=()), Column("y", 2)])
     table = Table([[0, 0], [3, 1], [1, 0], [2, 1]] * 20, domain)
     model = DPSGDClassifier(epsilon=math.inf, selection="fixed", inputs="codes", steps=20, batch_size=80).fit(
         table, "y"
@@ -250,7 +250,7 @@ def test_dp_sgd_on_bare_codes_takes_indicators_of_missing_values():
 
 def test_whole_sums_are_of_rows_that_were_rounded_first():
     """Numbers such as 3/7 are no multiples of the unit: sums of products that are rounded at the end differ."""
-    domain = Domain([Attribute("a", 8, "numeric"), Attribute("b", 6, "numeric")])
+    domain = Domain([Column("a", 8, "numeric"), Column("b", 6, "numeric")])
     table = Table(np.random.default_rng(0).integers(0, 6, (50, 2)), domain)
     matrices, unit = Encoder(domain, "b").matrices, 2.0**-14
     rows = np.vstack([np.trunc(A / unit)[:, table.column(name)] for name, A in matrices.items()]).astype(int)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.sources import opening
 from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
@@ -18,9 +18,9 @@ from marginalia.errors import InputError
 
 DOMAIN = Domain(
     [
-        Attribute("ward", 3, type="string", labels=("A", "B"), missing=()),
-        Attribute("age", 3, "numeric", type="integer", edges=(0, 30, 60, 90)),
-        Attribute("ill", 2),
+        Column("ward", 3, type="string", labels=("A", "B"), missing=()),
+        Column("age", 3, "numeric", type="integer", edges=(0, 30, 60, 90)),
+        Column("ill", 2),
     ]
 )
 
@@ -156,7 +156,7 @@ def test_what_is_bought_needs_a_file(folder, call, data):
 @pytest.mark.parametrize("data", [PARTS, STAYS])
 def test_all_values_of_a_stream_are_checked(folder, call, data):
     assert call("datasets", "check", data, "--domain", "d.json") == (0, f"{data}: ok\n", "")
-    narrow = Domain([DOMAIN["ward"], Attribute("age", 1, type="integer", edges=(0, 60)), Attribute("ill", 1)])
+    narrow = Domain([DOMAIN["ward"], Column("age", 1, type="integer", edges=(0, 60)), Column("ill", 1)])
     narrow.to_json("d.json")
     ages = pd.read_csv("t.csv")["age"]
     code, _, err = call("datasets", "check", data, "--domain", "d.json")

@@ -1,4 +1,4 @@
-"""Raw values to codes and back: every kind of attribute, every way of writing a value, every bad cell by its row."""
+"""Raw values to codes and back: every kind of column, every way of writing a value, every bad cell by its row."""
 
 import datetime
 import gc
@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, StructuralZeros
 from marginalia.data.cells import cells_of
+from marginalia.data.column import Column, StructuralZeros
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table, write_batches
@@ -31,7 +31,7 @@ def days(text):
 
 @st.composite
 def attributes(draw, name="x"):
-    """Any attribute that files may hold."""
+    """Any column that files may hold."""
     kind = draw(st.sampled_from(["string", "integer", "number", "boolean", "date", "timestamp", "code"]))
     facts, labels, edges = {"type": kind}, None, None
     if kind == "string":
@@ -75,7 +75,7 @@ def attributes(draw, name="x"):
     )
     known = len(labels) if labels else n_values
     size = known + len(facts["special"]) + (facts.get("other") is not None) + (facts["missing"] is not None)
-    return Attribute(name, size, "numeric" if edges else "categorical", labels, edges, **facts)
+    return Column(name, size, "numeric" if edges else "categorical", labels, edges, **facts)
 
 
 @st.composite
@@ -108,7 +108,7 @@ def test_what_is_written_reads_back_as_the_same_codes(tmp_path_factory, table, s
 def test_a_column_of_one_code_alone_reads_back(tmp_path, special, missing):
     """Pandas knows no type of dates that are all missing."""
     facts = {"labels": ("1970-01-02",), "type": "date", "missing": missing, "special": special}
-    day = Attribute("day", 2 + len(special), **facts)
+    day = Column("day", 2 + len(special), **facts)
     for code in range(day.size):
         table = Table(np.full((3, 1), code), Domain([day]))
         table.to_csv(tmp_path / f"{code}.csv", random_state=0)
@@ -117,11 +117,11 @@ def test_a_column_of_one_code_alone_reads_back(tmp_path, special, missing):
 
 @pytest.mark.slow
 @given(attributes())
-def test_what_is_known_of_an_attribute_is_written_and_read(tmp_path_factory, attribute):
+def test_what_is_known_of_an_attribute_is_written_and_read(tmp_path_factory, column):
     path = tmp_path_factory.mktemp("domain") / "d.json"
-    Domain([attribute], ignored=["id"]).to_json(path)
+    Domain([column], ignored=["id"]).to_json(path)
     again = Domain.from_json(path)
-    assert (again["x"], again.ignored) == (attribute, ("id",))
+    assert (again["x"], again.ignored) == (column, ("id",))
 
 
 def column(raw, **facts):
@@ -129,7 +129,7 @@ def column(raw, **facts):
     known = len(labels) if labels else len(edges) - 1 if edges else 2
     size = known + ("other" in facts) + ("missing" in facts)
     labels = None if labels is None else tuple(labels)
-    domain = Domain([Attribute("x", size, "categorical", labels, None if edges is None else tuple(edges), **facts)])
+    domain = Domain([Column("x", size, "categorical", labels, None if edges is None else tuple(edges), **facts)])
     return Table.from_frame(pd.DataFrame({"x": pd.Series(raw)}), domain).codes[:, 0].tolist()
 
 
@@ -144,9 +144,7 @@ def column(raw, **facts):
     ],
 )
 def test_odd_columns_read_back_as_the_same_codes(tmp_path, names, facts):
-    table = Table(
-        [[0] * len(names), [1] * len(names), [2] * len(names)], Domain(Attribute(n, 3, **facts) for n in names)
-    )
+    table = Table([[0] * len(names), [1] * len(names), [2] * len(names)], Domain(Column(n, 3, **facts) for n in names))
     table.to_csv(tmp_path / "t.csv", random_state=0)
     table.to_parquet(tmp_path / "t.parquet", random_state=0)
     assert Table.read(tmp_path / "t.csv", domain=table.domain) == table
@@ -235,14 +233,14 @@ def test_raw_numbers_never_pass_as_codes():
 
 def test_a_row_in_a_structural_zero_is_named():
     zeros = [StructuralZeros(("age", "ward"), ((0, 1),))]
-    attributes = [
-        Attribute("age", 2, edges=(0, 18, 99), type="integer"),
-        Attribute("ward", 2, labels=("a", "b"), type="string"),
+    columns = [
+        Column("age", 2, edges=(0, 18, 99), type="integer"),
+        Column("ward", 2, labels=("a", "b"), type="string"),
     ]
     frame = pd.DataFrame({"age": [30, 3, 3], "ward": ["b", "a", "b"]})
     with pytest.raises(InputError, match="column 'age', row 2: age=0 with ward=b is a structural zero"):
-        Table.from_frame(frame, Domain(attributes, structural_zeros=zeros))
-    assert len(Table.from_frame(frame[:2], Domain(attributes, structural_zeros=zeros))) == 2
+        Table.from_frame(frame, Domain(columns, structural_zeros=zeros))
+    assert len(Table.from_frame(frame[:2], Domain(columns, structural_zeros=zeros))) == 2
 
 
 def test_values_of_a_bin_are_uniform_inside_it():
@@ -250,9 +248,9 @@ def test_values_of_a_bin_are_uniform_inside_it():
     from scipy.stats import chisquare
 
     domain = Domain([
-        Attribute("n", 1, edges=(0.5, 10.5), type="integer"),
-        Attribute("x", 1, edges=(20.0, 67.0), type="number"),
-        Attribute("d", 1, edges=(0.0, 10.0), type="date"),
+        Column("n", 1, edges=(0.5, 10.5), type="integer"),
+        Column("x", 1, edges=(20.0, 67.0), type="number"),
+        Column("d", 1, edges=(0.0, 10.0), type="date"),
     ])  # fmt: skip
     frame = Table(np.zeros((4000, 3), int), domain).to_frame(original=True, random_state=3)
     assert set(frame["n"]) == set(range(1, 11))
@@ -266,11 +264,11 @@ def test_values_of_a_bin_are_uniform_inside_it():
 
 def test_gaps_come_back_as_pandas_own(tmp_path):
     domain = Domain([
-        Attribute("n", 2, edges=(5, 6), type="integer", missing=()),
-        Attribute("b", 3, type="boolean", missing=("?",)),
-        Attribute("s", 2, labels=("a",), type="string", missing=("?",)),
-        Attribute("d", 2, labels=("2024-01-05",), type="date", missing=()),
-        Attribute("m", 2, labels=("3",), type="integer", missing=("-9",)),
+        Column("n", 2, edges=(5, 6), type="integer", missing=()),
+        Column("b", 3, type="boolean", missing=("?",)),
+        Column("s", 2, labels=("a",), type="string", missing=("?",)),
+        Column("d", 2, labels=("2024-01-05",), type="date", missing=()),
+        Column("m", 2, labels=("3",), type="integer", missing=("-9",)),
     ])  # fmt: skip
     table = Table([[0, 1, 0, 0, 0], [1, 2, 1, 1, 1]], domain)
     frame = table.to_frame(original=True)
@@ -307,9 +305,9 @@ def calls_to_read(path, columns, n):
 
 def test_the_work_to_read_a_file_grows_no_faster_than_its_rows(tmp_path):
     """A label is looked up once and not in each row; each further number takes as many steps as the one before."""
-    label = Attribute("s", 3, labels=("surgery", "medicine"), type="string", missing=("?",))
+    label = Column("s", 3, labels=("surgery", "medicine"), type="string", missing=("?",))
     edges = tuple(np.linspace(-3, 3, 17).tolist())
-    number = Attribute("x", 16, "numeric", edges=edges, type="number", bottom=True, top=True)
+    number = Column("x", 16, "numeric", edges=edges, type="number", bottom=True, top=True)
     calls_to_read(tmp_path / "t.csv", [label, number], 10)  # imports, and fills caches
     few, many = (calls_to_read(tmp_path / "t.csv", [label], n) for n in (200, 800))
     assert many == few
@@ -394,7 +392,7 @@ def test_dates_are_read_and_written_by_their_format(tmp_path):
 @pytest.mark.parametrize("n", [1, 2])
 def test_no_cell_is_a_formula_on_request(tmp_path, n):
     labels = ("=HYPERLINK(1)", "+1+cmd", "-2", "@x", "a")
-    table = Table(np.arange(5)[:, None], Domain([Attribute("=a", 5, type="string", labels=labels)]))
+    table = Table(np.arange(5)[:, None], Domain([Column("=a", 5, type="string", labels=labels)]))
     write_batches([table] * n, table.domain, tmp_path / "t.csv", csv_safe=True)
     assert (tmp_path / "t.csv").read_text().splitlines()[:6] == ["'=a", "'=HYPERLINK(1)", "'+1+cmd", "-2", "'@x", "a"]
     write_batches([table] * n, table.domain, tmp_path / "u.csv")

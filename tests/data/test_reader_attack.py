@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from odd_cells import ATTRIBUTES, OBJECTS
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, encode
 from marginalia.data.reading import pandas_frame, read_raw
@@ -23,11 +23,11 @@ from marginalia.data.sources.opening import Data
 pytestmark = pytest.mark.slow
 
 COLUMNS = ATTRIBUTES | {
-    "hours": Attribute(
+    "hours": Column(
         "x", 4, edges=(0, 18262 * 24, 18263 * 24), type="timestamp", unit="hour", zone="Europe/Berlin", bottom=True,
         top=True, missing=("1900-01-01",), special=("?",), lenient=True,
     ),
-    "cents": Attribute(
+    "cents": Column(
         "x", 3, edges=(0, 1, 2), type="number", decimals=2, bottom=True, top=True, missing=(), lenient=True
     ),
 }  # fmt: skip
@@ -111,7 +111,7 @@ def changed(plain: list, odd: list) -> list[list]:
     return [plain, *([*plain[: i % len(plain)], cell, *plain[i % len(plain) + 1 :]] for i, cell in enumerate(odd))]
 
 
-def encoded(batches, column: Attribute, names: list[str]) -> np.ndarray:
+def encoded(batches, column: Column, names: list[str]) -> np.ndarray:
     domain = Domain([column.replace(name=name) for name in names])
     return np.concatenate([found.codes for found in encode(batches, domain, on_error="collect")], axis=1)
 

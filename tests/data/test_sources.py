@@ -150,7 +150,7 @@ ARFF = """% comment
 @relation toy
 
 @attribute decile1b real
-@attribute 'tier' {0, 1}
+@column 'tier' {0, 1}
 @ATTRIBUTE name {a,b}
 @data
 
@@ -255,8 +255,8 @@ def test_a_view_keeps_only_its_columns_in_its_order(tmp_path):
     [
         ({"tasks": {"logistic": {"target": "z"}}}, "unknown column in task 'logistic'"),
         ({"tasks": {"logistic": {"target": "x"}}}, "has 3 codes, needs 2"),
-        ({"one_hot": ["q"]}, "unknown one-hot attribute"),
-        ({"kinds": {"numeric": ["q"]}}, "unknown attribute under 'kinds'"),
+        ({"one_hot": ["q"]}, "unknown one-hot column"),
+        ({"kinds": {"numeric": ["q"]}}, "unknown column under 'kinds'"),
         ({"rows": 4}, "3 rows, its entry says 4"),
         (
             {"files": {"train": "t.csv", "test": "t.csv", "domain": "d.json"}, "test_rows": 4},

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tiers import others_slow
 
-from marginalia.data.attribute import Attribute, StructuralZeros
+from marginalia.data.column import Column, StructuralZeros
 from marginalia.data.domain import Domain
 from marginalia.data.sources.opening import Data
 from marginalia.data.sources.sql import Location
@@ -19,12 +19,12 @@ from marginalia.errors import InputError
 
 DOMAIN = Domain(
     [
-        Attribute("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
-        Attribute("age", 3, type="integer", edges=(0, 30, 60, 90)),
-        Attribute("paid", 4, type="number", edges=(0, 1.5, 2, 3), missing=()),
-        Attribute("well", 2, type="boolean"),
-        Attribute("since", 2, type="date", edges=(18262, 18628, 18993)),
-        Attribute("kind", 3, type="code"),
+        Column("ward", 4, type="string", labels=("A", "B"), other="other", missing=("?",)),
+        Column("age", 3, type="integer", edges=(0, 30, 60, 90)),
+        Column("paid", 4, type="number", edges=(0, 1.5, 2, 3), missing=()),
+        Column("well", 2, type="boolean"),
+        Column("since", 2, type="date", edges=(18262, 18628, 18993)),
+        Column("kind", 3, type="code"),
     ],
     structural_zeros=[StructuralZeros(("ward", "kind"), ((0, 2),))],
     ignored=("note",),
@@ -275,7 +275,7 @@ def test_secrets_in_a_query_are_not_repeated(text, tmp_path, monkeypatch, call):
 
 
 def test_times_with_a_zone_are_shown_in_utc_on_every_machine():
-    domain = Domain([Attribute("x", 2, type="string", labels=("UTC",), other="else")])
+    domain = Domain([Column("x", 2, type="string", labels=("UTC",), other="else")])
     assert open_source("duckdb:///?query=SELECT current_setting('TimeZone') AS x", domain).counts(["x"])[0] == 1
 
 

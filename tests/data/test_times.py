@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tiers import others_slow
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import codes_of, original_values
+from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.opening import Data
@@ -38,7 +38,7 @@ def each_day(kind, zone=None):
     step = 1 if kind["type"] == "date" else values.SECONDS["day"] // values.SECONDS[kind["unit"]]
     first = values.day("2024-01-01")
     edges = tuple(float(step * (first + d)) for d in range(367))
-    return Attribute("t", 366, "numeric", edges=edges, zone=zone, bottom=True, top=True, **kind)
+    return Column("t", 366, "numeric", edges=edges, zone=zone, bottom=True, top=True, **kind)
 
 
 def shuffled(n):
@@ -181,7 +181,7 @@ ANY_CELL = st.one_of(
 def test_the_code_of_a_time_is_that_of_its_cell_alone_and_what_is_drawn_has_it_again(cells, seed, unit, zone):
     step = values.SECONDS["day"] // values.SECONDS[unit]
     edges = tuple(float(step * values.day(d) + 5 * (unit != "day")) for d in ("1700-01-01", "1990-06-01", "2030-01-01"))
-    time = Attribute(
+    time = Column(
         "t",
         4,
         "numeric",
@@ -324,7 +324,7 @@ def test_edges_of_times_are_bought(unit, rule, bounds):
 
 
 def test_a_purchase_of_times_counts_no_special_cell_as_a_value():
-    column = Attribute("t", type="timestamp", unit="hour", special=("refused",), private=PrivateBins("uniform", 4))
+    column = Column("t", type="timestamp", unit="hour", special=("refused",), private=PrivateBins("uniform", 4))
     assert column.counted_in == "hour"
     assert column.placeholder().special_codes == range(1, 2)
 

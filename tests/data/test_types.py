@@ -20,22 +20,22 @@ by_row = pytest.mark.parametrize(NAMES, ROWS, ids=IDS)
 
 @by_row
 def test_pandas_gives_the_codes_of_the_text(types, cells, names, tmp_path):
-    for attribute in attributes(types, cells):
-        codes = expected(cells, attribute, tmp_path)
+    for column in attributes(types, cells):
+        codes = expected(cells, column, tmp_path)
         for name in names[0]:
             made = in_pandas(cells, name)
             frame = pd.DataFrame({"x": made})
-            assert Table.from_frame(frame, Domain([attribute])).codes[:, 0].tolist() == codes[: len(made)], name
+            assert Table.from_frame(frame, Domain([column])).codes[:, 0].tolist() == codes[: len(made)], name
             if not (name == "float16" or (isinstance(made.dtype, object) and name in ("uuid",))):
                 again = pd.DataFrame({"x": made.astype("category")})
-                assert Table.from_frame(again, Domain([attribute])).codes[:, 0].tolist() == codes[: len(made)], name
+                assert Table.from_frame(again, Domain([column])).codes[:, 0].tolist() == codes[: len(made)], name
 
 
 @by_row
 def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_path):
     path = tmp_path / "t.parquet"
-    for attribute in attributes(types, cells):
-        codes, domain = expected(cells, attribute, tmp_path), Domain([attribute])
+    for column in attributes(types, cells):
+        codes, domain = expected(cells, column, tmp_path), Domain([column])
         for name in names[1]:
             if name.startswith("INT96"):
                 in_int96(cells, path, spark="Spark" in name)
@@ -51,12 +51,12 @@ def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_p
 @pytest.mark.parametrize(NAMES, others_slow(ROWS, *ROWS[::4]), ids=IDS)
 @pytest.mark.slow
 def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
-    for attribute in attributes(types, cells):
-        codes = expected(cells, attribute, tmp_path)
+    for column in attributes(types, cells):
+        codes = expected(cells, column, tmp_path)
         for name in names[2]:
             values = ", ".join(f"('{cell}'::{name})" for cell in cells)
             query = f"SELECT x::{name} AS x FROM (VALUES {values}, (NULL)) AS t(x)"
-            source = Data.parse(f"duckdb:///?query={query}").open(Domain([attribute]))
+            source = Data.parse(f"duckdb:///?query={query}").open(Domain([column]))
             assert source.in_memory().codes[:, 0].tolist() == sorted(codes), name
 
 
@@ -64,8 +64,8 @@ def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
 @pytest.mark.parametrize("cells", [["yes", "no"], ["true", "false"]])
 def test_what_duckdb_takes_for_truth_values_in_a_file_keeps_its_code(types, cells, tmp_path):
     """DuckDB makes Booleans of yes and no, which then were not among the labels."""
-    for attribute in attributes(types, cells):
-        codes = expected(cells, attribute, tmp_path)
+    for column in attributes(types, cells):
+        codes = expected(cells, column, tmp_path)
         query = f"SELECT x FROM read_csv('{tmp_path}/t.csv', header=true)"
-        source = Data.parse(f"duckdb:///?query={query}").open(Domain([attribute]))
+        source = Data.parse(f"duckdb:///?query={query}").open(Domain([column]))
         assert source.in_memory().codes[:, 0].tolist() == sorted(codes)

@@ -78,7 +78,7 @@ def test_a_raw_table_is_bounded_before_anything_is_bought() -> None:
 
 
 def test_the_column_of_the_unit_is_no_attribute_and_has_to_be_there() -> None:
-    with pytest.raises(InputError, match="it is no attribute"):
+    with pytest.raises(InputError, match="it is no column of the domain"):
         Domain.from_dict({**CONTENT, "unit": "age"})
     with pytest.raises(InputError, match="goes with 'unit'"):
         Domain.from_dict({"attributes": CONTENT["attributes"], "rows_per_unit": 2})
@@ -151,9 +151,9 @@ def test_the_same_rows_are_kept_from_every_source(places: dict[str, str]) -> Non
 
 
 def test_every_step_from_raw_rows_to_codes_keeps_the_keys_of_units() -> None:
-    attributes = [{"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}]
+    columns = [{"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}]
     raw = RawTable.of(
-        _frame(np.random.default_rng(4)).drop(columns="ill"), Domain.from_dict({**CONTENT, "attributes": attributes})
+        _frame(np.random.default_rng(4)).drop(columns="ill"), Domain.from_dict({**CONTENT, "attributes": columns})
     )
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, unit=raw.unit)
     coded = coded_rows(raw, ledger=ledger, random_state=0)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
 from marginalia.data.coding import as_text, codes_of, original_values
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -21,8 +21,8 @@ ALARM = 1e-6
 
 
 def column(**facts):
-    [attribute] = Domain.from_dict({"attributes": [{"name": "x", **facts}]}).attributes
-    return attribute
+    [column] = Domain.from_dict({"attributes": [{"name": "x", **facts}]}).columns
+    return column
 
 
 def price(**facts):
@@ -61,14 +61,14 @@ def test_a_number_has_one_code_however_it_is_written():
 
 def test_drawn_numbers_have_the_decimals_and_so_does_their_text():
     exact = price(within=[[], [[4.9, 0.2], [4.91, 0.8]], []])
-    for attribute in (price(), price(within="log"), exact):
+    for column in (price(), price(within="log"), exact):
         codes = np.repeat([0, 1, 2, 3], 500)
-        drawn = original_values(codes, attribute, np.random.default_rng(0))
+        drawn = original_values(codes, column, np.random.default_rng(0))
         assert (values.rounded(drawn, 2) == drawn).all()
-        assert codes_of(drawn, attribute)[0].tolist() == codes.tolist()
-        text = as_text(drawn, attribute)
+        assert codes_of(drawn, column)[0].tolist() == codes.tolist()
+        text = as_text(drawn, column)
         assert text[:1500].str.fullmatch(r"\d+\.\d\d").all()
-        assert codes_of(text, attribute)[0].tolist() == codes.tolist()
+        assert codes_of(text, column)[0].tolist() == codes.tolist()
 
 
 def test_a_table_of_decimals_keeps_its_codes_through_files(tmp_path):
@@ -179,6 +179,6 @@ def test_what_lies_within_bins_is_written_and_read(tmp_path):
 
 def test_even_bins_are_drawn_as_before():
     """The numbers of a seed stay: these are of version 1.0."""
-    plain = Attribute("x", 2, edges=(0.0, 1.0, 5.0), type="number")
+    plain = Column("x", 2, edges=(0.0, 1.0, 5.0), type="number")
     drawn = original_values(np.array([0, 1, 1]), plain, np.random.default_rng(0))
     assert drawn.tolist() == [0.64, 2.08, 1.16]

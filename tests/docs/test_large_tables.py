@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.stream import Stream
 from marginalia.methods.fit import Budget, build
@@ -44,7 +44,7 @@ def test_the_page_names_every_method():
 def test_a_method_needs_what_the_page_says(name, tmp_path, monkeypatch):
     method = METHODS[name]
     rng = np.random.default_rng(0)
-    domain = Domain(Attribute(n, 2) for n in "abc")
+    domain = Domain(Column(n, 2) for n in "abc")
     Table(rng.integers(2, size=(200, 3)), domain).to_parquet(tmp_path / "t.parquet")
     source, asked = stream_files(tmp_path / "t.parquet", domain=domain), ["nothing"]
     for need, function in (("counts", "counts"), ("batches", "batches"), ("rows", "in_memory")):
@@ -61,7 +61,7 @@ def test_a_method_needs_what_the_page_says(name, tmp_path, monkeypatch):
 def test_a_fit_reads_rows_as_the_page_shows(of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = [b for b in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if of in b]
-    table = Table(np.random.default_rng(0).integers(2, size=(500, 3)), Domain(Attribute(n, 2) for n in "abc"))
+    table = Table(np.random.default_rng(0).integers(2, size=(500, 3)), Domain(Column(n, 2) for n in "abc"))
     Path("stays").mkdir()
     for name in ("stays.parquet", "stays/t.parquet"):
         table.to_parquet(name)

@@ -2,12 +2,12 @@
 
 import gzip
 
-from marginalia.data import Attribute, Domain
+from marginalia.data import Column, Domain
 
 DOMAIN = Domain(
     [
-        Attribute("a", 3, edges=(0, 10, 20), type="number", bottom=True, top=True, missing=("NA",), lenient=True),
-        Attribute("b c", 4, labels=("x", "y"), type="string", other="else", missing=()),
+        Column("a", 3, edges=(0, 10, 20), type="number", bottom=True, top=True, missing=("NA",), lenient=True),
+        Column("b c", 4, labels=("x", "y"), type="string", other="else", missing=()),
     ]
 )
 

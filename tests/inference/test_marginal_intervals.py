@@ -7,7 +7,7 @@ import pytest
 from redrawn import Redrawn, about, at_least, pairs, table_of
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain
+from marginalia.data import Column, Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
 from marginalia.inference.estimates import ResidualEstimates, part_functions
@@ -193,7 +193,7 @@ def test_bounds_of_all_cells_are_those_of_each(names):
 @pytest.mark.parametrize("edges", [(0, 1, 2, 3), (0, 5, 6, 20), (-3, 0.5, 7.2, 9), (0, 2)])
 @pytest.mark.parametrize("type_", ["integer", "number"])
 def test_no_value_lies_further_from_the_middle_of_its_bin_than_is_said(edges, type_):
-    column = Attribute("a", len(edges) - 1, "numeric", edges=edges, type=type_)
+    column = Column("a", len(edges) - 1, "numeric", edges=edges, type=type_)
     values = np.arange(np.ceil(edges[0]), edges[-1]) if type_ == "integer" else np.arange(edges[0], edges[-1], 1e-3)
     codes = np.searchsorted(edges, values, side="right") - 1
     furthest = np.abs(values - code_values(column)[codes]).max()
@@ -202,9 +202,9 @@ def test_no_value_lies_further_from_the_middle_of_its_bin_than_is_said(edges, ty
 
 def test_what_is_said_of_bins():
     columns = [
-        Attribute("plain", 2, "numeric", labels=("1", "2"), type="integer"),
-        Attribute("ones", 3, "numeric", edges=(0, 1, 2, 3), type="integer", top=True),
-        Attribute("b", 2, "numeric", edges=(0, 10, 30), type="number", bottom=True, top=True),
+        Column("plain", 2, "numeric", labels=("1", "2"), type="integer"),
+        Column("ones", 3, "numeric", edges=(0, 1, 2, 3), type="integer", top=True),
+        Column("b", 2, "numeric", edges=(0, 10, 30), type="number", bottom=True, top=True),
     ]
     assert notes_on_bins(Domain(columns), ["plain", "ones", "b"]) == (
         "ones: a row in the open last bin counts as its middle, however far its value is",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.privacy.ledger import Ledger
 
 
@@ -47,11 +47,11 @@ def make_table(n: int = 400, seed: int = 0) -> Table:
     rich = (age + 3 * flag + rng.integers(0, 6, n) > 8).astype(int)
     domain = Domain(
         [
-            Attribute("colour", 3, labels=("red", "green", "blue")),
-            Attribute("pay", 6, "numeric"),
-            Attribute("age", 8, "numeric"),
-            Attribute("flag", 2),
-            Attribute("rich", 2),
+            Column("colour", 3, labels=("red", "green", "blue")),
+            Column("pay", 6, "numeric"),
+            Column("age", 8, "numeric"),
+            Column("flag", 2),
+            Column("rich", 2),
         ]
     )
     return Table(np.column_stack([colour, pay, age, flag, rich]), domain)

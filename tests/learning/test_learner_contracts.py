@@ -8,7 +8,7 @@ from learning_helpers import ExactMarginals, make_table
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import (
@@ -149,7 +149,7 @@ class TestEveryLearner:
         model = make(learner).fit(table, target_of(learner))
         with pytest.raises(InputError, match="colour"):
             model.predict(table.drop("colour"))
-        wider = Domain([Attribute(a.name, a.size + 1, a.kind) for a in table.domain])
+        wider = Domain([Column(a.name, a.size + 1, a.kind) for a in table.domain])
         with pytest.raises(InputError, match="codes"):
             model.predict(Table(table.codes, wider))
 

@@ -16,7 +16,7 @@ from replays import assert_booked, assert_moves, assert_same, record, replay, se
 from tiers import others_slow
 
 from marginalia.audit.replay import share
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
@@ -149,7 +149,7 @@ def test_only_releases_show(name, relation):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_only_releases_show_of_more_than_two_classes(relation):
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 3)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 3)])
 
     def fit(codes):
         make = SSPClassifier(epsilon=1.0, relation=relation, random_state=3)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.data.units import BoughtUnit, Unit
@@ -47,7 +47,7 @@ from marginalia.privacy.session import Session
 
 K = 3
 PATIENTS = Unit("patient", K)
-DOMAIN = Domain([Attribute("age", 3, "numeric"), Attribute("sick", 2), Attribute("ill", 2)])
+DOMAIN = Domain([Column("age", 3, "numeric"), Column("sick", 2), Column("ill", 2)])
 RELATIONS = list(Relation)
 
 
@@ -395,7 +395,7 @@ def test_runs_of_private_tuning_know_their_unit():
 def test_all_rows_of_a_unit_have_one_teacher(monkeypatch):
     m, sizes = 60, [1, 2, 3] * 20
     names = np.repeat(np.arange(m), sizes)
-    domain = Domain([Attribute("who", m, "numeric"), Attribute("ill", 2)])
+    domain = Domain([Column("who", m, "numeric"), Column("ill", 2)])
     order = np.random.default_rng(0).permutation(len(names))
     codes = np.column_stack([names, names % 2])[order]
     table = Table(codes, domain).of_units(PATIENTS, names[order])
@@ -417,7 +417,7 @@ def test_all_rows_of_a_unit_have_one_teacher(monkeypatch):
 def test_a_unit_with_another_key_changes_two_teachers_at_most(monkeypatch, before, now):
     """Keys decide: other units keep their teachers, whichever key one unit leaves with and the next one brings."""
     m = 60
-    domain = Domain([Attribute("who", 300, "numeric"), Attribute("ill", 2)])
+    domain = Domain([Column("who", 300, "numeric"), Column("ill", 2)])
     public = Table([[i, 0] for i in range(0, 300, 20)], domain).drop("ill")
     fit = pate._logistic_regression
     dealt = []

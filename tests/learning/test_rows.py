@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from learning_helpers import make_table
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.learning.rows import EXACT_ROWS, ArrayRows, TableRows, within_bounds
 from marginalia.learning.statistics import statistic_sensitivities
@@ -141,7 +141,7 @@ def test_a_record_of_an_array_moves_the_whole_gram_by_no_more_than_is_declared(s
 
 def test_a_record_of_a_table_moves_the_whole_gram_by_no_more_than_is_declared():
     """Every record of a small domain."""
-    domain = Domain([Attribute("a", 3), Attribute("b", 5, "numeric"), Attribute("c", 2), Attribute("y", 6, "numeric")])
+    domain = Domain([Column("a", 3), Column("b", 5, "numeric"), Column("c", 2), Column("y", 6, "numeric")])
     codes = np.stack([axis.ravel() for axis in np.indices(domain.sizes)], axis=1)
     encoder, parts = Encoder(domain, "y"), []
     for row in codes:

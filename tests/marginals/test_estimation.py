@@ -143,7 +143,7 @@ def test_a_proportional_step_never_raises_the_loss():
 
 
 def test_a_proportional_step_leaves_structural_zeros_empty():
-    domain = Domain(domain_of((3, 2)).attributes, structural_zeros=[StructuralZeros(("x0", "x1"), ((0, 1),))])
+    domain = Domain(domain_of((3, 2)).columns, structural_zeros=[StructuralZeros(("x0", "x1"), ((0, 1),))])
     warm = estimate(domain, [], total=100.0)
     measured = [Measurement(("x0", "x1"), np.array([[20.0, 40.0], [20.0, 10.0], [5.0, 5.0]]), 1.0)]
     quick = FitSettings(proportional=True, near=1e9)
@@ -205,7 +205,7 @@ def test_warm_start_continues_and_keeps_the_distribution():
 
 def test_structural_zeros_get_no_mass():
     zeros = StructuralZeros(("x2", "x0"), ((1, 0), (3, 2)))
-    domain = Domain(domain_of((3, 2, 4)).attributes, structural_zeros=[zeros])
+    domain = Domain(domain_of((3, 2, 4)).columns, structural_zeros=[zeros])
     rng = np.random.default_rng(0)
     measurements = [
         Measurement(("x0", "x1"), rng.uniform(10, 50, (3, 2)), 2.0),
@@ -222,7 +222,7 @@ def test_structural_zeros_get_no_mass():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (Measurement(("x0", "nope"), np.zeros((3, 2)), 1.0), "unknown attribute 'nope'"),
+        (Measurement(("x0", "nope"), np.zeros((3, 2)), 1.0), "unknown column 'nope'"),
         (Measurement(("x0",), np.zeros(4), 1.0), r"has shape \(4,\); the domain says \(3,\)"),
         (Measurement(("x0", "x0"), np.zeros((3, 3)), 1.0), "each once"),
         (Measurement(("x0",), np.array([1.0, np.nan, 1.0]), 1.0), "not finite"),

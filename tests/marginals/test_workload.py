@@ -38,7 +38,7 @@ def test_pairs_of_k_attributes_have_the_papers_weights():
         (0, "positive order"),
         (True, "positive order"),
         ("ab", "positive order"),
-        ([("a", "nope")], "unknown attribute 'nope'"),
+        ([("a", "nope")], "unknown column 'nope'"),
         ([("a", "a")], "each once"),
         ([("a",), ()], "at least one attribute"),
         ([(("a", "b"), -1.0)], "weight"),

@@ -35,7 +35,7 @@ def table_of(n=2000, sizes=SIZES, seed=0, **domain):
         copy = rng.random(n) < 0.6
         columns[i][copy] = columns[i - 1][copy] % list(sizes.values())[i]
     whole = Domain.from_sizes(sizes)
-    return Table(np.stack(columns, axis=1), Domain(whole.attributes, **domain) if domain else whole)
+    return Table(np.stack(columns, axis=1), Domain(whole.columns, **domain) if domain else whole)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_more_budget_gives_a_better_model():
         ({"epsilon": 1.0, "calibration": "loose"}, "unknown calibration"),
         ({"epsilon": 1.0, "rounds": 0}, "rounds is"),
         ({"epsilon": 1.0, "max_model_mb": -1}, "max_model_mb is"),
-        ({"epsilon": 1.0, "workload": [("a", "z")]}, "unknown attribute 'z'"),
+        ({"epsilon": 1.0, "workload": [("a", "z")]}, "unknown column 'z'"),
         ({"epsilon": 1.0, "random_state": -3}, "random_state"),
     ],
 )

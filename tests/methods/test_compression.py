@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, StructuralZeros, Table
+from marginalia.data import Column, Domain, StructuralZeros, Table
 from marginalia.methods.mst import Compression
 
 DOMAIN = Domain.from_sizes({"a": 5, "b": 2, "c": 3})
@@ -66,7 +66,7 @@ def test_merged_values_are_drawn_uniformly():
 
 def test_attributes_with_structural_zeros_are_left_whole():
     zeros = StructuralZeros(("a", "b"), ((0, 0),))
-    domain = Domain([Attribute("a", 5), Attribute("b", 2), Attribute("c", 3)], structural_zeros=[zeros])
+    domain = Domain([Column("a", 5), Column("b", 2), Column("c", 3)], structural_zeros=[zeros])
     compression = Compression.of_rare_values(ONE_WAYS, threshold=10.0, domain=domain)
     assert compression.compressed_domain.sizes == (5, 2, 1)
     assert compression.compressed_domain.structural_zeros == (zeros,)

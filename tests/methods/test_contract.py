@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.sources.files import stream_files
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, build
@@ -52,7 +52,7 @@ def table(method=None, n=300, seed=0):
     attributes = SEEN.get(method.id, SIZES) if method else SIZES
     full = {"a": a, "b": b, "c": c, "y": y}
     columns = [full[name] * size // (full[name].max() + 1) for name, size, _ in attributes]
-    return Table(np.column_stack(columns), Domain(Attribute(*attribute) for attribute in attributes))
+    return Table(np.column_stack(columns), Domain(Column(*attribute) for attribute in attributes))
 
 
 def model_of(method, arm, task, **changes):

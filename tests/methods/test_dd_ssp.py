@@ -6,7 +6,7 @@ from learning_helpers import ExactMarginals, NoisyTables, make_table
 from sklearn.metrics import roc_auc_score
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
 from marginalia.learning import DDSSPClassifier, DDSSPRegressor, OLSRegressor
@@ -290,7 +290,7 @@ def test_more_rows_of_the_source_bring_the_synthetic_fit_closer(table):
 
 
 def test_a_domain_with_one_feature():
-    table = Table([[0, 0], [1, 1], [1, 1], [0, 1]], Domain([Attribute("a", 2), Attribute("b", 2)]))
+    table = Table([[0, 0], [1, 1], [1, 1], [0, 1]], Domain([Column("a", 2), Column("b", 2)]))
     model = DDSSPClassifier(marginals=ExactMarginals()).fit(table, "b")
     assert model.coef_.shape == (1,)
     assert model.coef_[0] > 0

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, StructuralZeros, Table
+from marginalia.data import Column, Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.synthesis import GaussianMarginals
@@ -103,7 +103,7 @@ def test_a_workload_without_pairs_gives_independent_rows():
 def test_samples_respect_structural_zeros():
     table = chain()
     kept = table.take((table.column("a") > 0) | (table.column("b") > 0))
-    attributes = [Attribute(n, m) for n, m in SIZES.items()]
+    attributes = [Column(n, m) for n, m in SIZES.items()]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((0, 0),))])
     model = GaussianMarginals(epsilon=0.5, random_state=0).fit(Table(kept.codes, domain))
     assert model.sample(2000).counts(("a", "b"))[0, 0] == 0
@@ -134,6 +134,6 @@ def test_single_attribute():
 
 
 def test_bad_workload_is_one_line():
-    with pytest.raises(InputError, match="attribute") as caught:
+    with pytest.raises(InputError, match="column") as caught:
         GaussianMarginals(workload=[("a", "nowhere")]).fit(chain())
     assert "\n" not in str(caught.value)

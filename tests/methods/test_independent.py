@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, StructuralZeros, Table
+from marginalia.data import Column, Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
@@ -61,7 +61,7 @@ def test_samples_have_the_model_marginals(table):
 
 
 def test_structural_zeros_have_no_mass(table):
-    attributes = [Attribute("a", 5), Attribute("b", 2), Attribute("c", 3)]
+    attributes = [Column("a", 5), Column("b", 2), Column("c", 3)]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((4, 0), (4, 1)))])
     rows = Table(table.take(table.column("a") < 4).codes, domain)
     model = Independent(epsilon=0.1, random_state=0).fit(rows)

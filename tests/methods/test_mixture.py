@@ -79,7 +79,7 @@ def test_axes_follow_the_order_asked():
     np.testing.assert_allclose(model.marginal(("c", "a")), model.marginal(("a", "c")).T)
     with pytest.raises(InputError, match="stands twice"):
         model.marginal(("a", "a"))
-    with pytest.raises(InputError, match="unknown attribute"):
+    with pytest.raises(InputError, match="unknown column"):
         model.marginal(("a", "z"))
 
 

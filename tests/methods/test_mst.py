@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, StructuralZeros, Table
+from marginalia.data import Column, Domain, StructuralZeros, Table
 from marginalia.errors import PrivacyError
 from marginalia.privacy import ExponentialEvent, GaussianEvent
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
@@ -129,7 +129,7 @@ def test_rare_values_are_merged_and_come_back_in_samples():
 def test_structural_zeros_stay_empty():
     table = tree_rows()
     kept = table.take((table.column("a") != 0) | (table.column("b") != 1))
-    attributes = [Attribute(n, m) for n, m in SIZES.items()]
+    attributes = [Column(n, m) for n, m in SIZES.items()]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((0, 1),))])
     model = MST(epsilon=0.1, random_state=0).fit(Table(kept.codes, domain))
     assert model.marginal(("b", "a"))[1, 0] == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
@@ -169,7 +169,7 @@ def test_small_tables(sizes, n, relation):
 
 def test_impossible_cells_stay_empty():
     zeros = [StructuralZeros(("a", "b"), ((0, 1),)), StructuralZeros(("b", "c"), ((1, 2),))]
-    domain = Domain([Attribute("a", 2), Attribute("b", 2), Attribute("c", 3)], structural_zeros=zeros)
+    domain = Domain([Column("a", 2), Column("b", 2), Column("c", 3)], structural_zeros=zeros)
     codes = np.random.default_rng(0).integers(0, 2, (400, 3)) * [1, 0, 1]
     model = MWEM(epsilon=1.0, random_state=0).fit(Table(codes, domain))
     assert model.marginal(("a", "b"))[0, 1] == model.marginal(("c", "b"))[2, 1] == 0

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 
 from marginalia.data import Domain, Table
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.data.units import Unit
 from marginalia.learning import LogisticClassifier, OLSRegressor
@@ -22,7 +22,7 @@ from marginalia.methods.preconditioned_gd import (
 )
 from marginalia.privacy.mechanisms.hooks import intercepting
 
-DOMAIN = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 2), Attribute("y", 2)])
+DOMAIN = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("c", 2), Column("y", 2)])
 
 
 def _table(n: int = 3000, seed: int = 0) -> Table:
@@ -93,7 +93,7 @@ def test_with_a_large_budget_it_comes_near_the_optimum(cls, limit):
 
 def test_more_than_two_classes_share_one_run():
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 5, "numeric"), Attribute("y", 3)])
+    domain = Domain([Column("a", 3), Column("b", 5, "numeric"), Column("y", 3)])
     X = np.column_stack([rng.integers(0, s, 20_000) for s in (3, 5)])
     p = softmax(np.column_stack([1.0 * (X[:, 0] == 1), 0.4 * X[:, 1], 1.2 * (X[:, 0] == 2)]), axis=1)
     y = (rng.random(len(X))[:, None] > p.cumsum(axis=1)).sum(axis=1)

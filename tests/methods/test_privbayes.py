@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from replays import assert_moves, record, replay
 
 from marginalia.audit.replay import share
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
@@ -233,9 +233,7 @@ def test_small_tables(sizes, n, relation):
 
 def test_impossible_cells_stay_empty():
     zeros = [StructuralZeros(("a", "b"), ((0, 1),)), StructuralZeros(("b", "c"), ((1, 2),))]
-    domain = Domain(
-        [Attribute("a", 2), Attribute("b", 2), Attribute("c", 3), Attribute("d", 2)], structural_zeros=zeros
-    )
+    domain = Domain([Column("a", 2), Column("b", 2), Column("c", 3), Column("d", 2)], structural_zeros=zeros)
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (400, 4)) * [1, 0, 1, 1]
     model = PrivBayes(epsilon=1.0, random_state=0).fit(Table(codes, domain))

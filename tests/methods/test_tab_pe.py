@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -12,7 +12,7 @@ from marginalia.papers.recent.methods.votes import votes
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
 
-DOMAIN = Domain([Attribute("y", 2), Attribute("a", 5, "ordinal"), Attribute("b", 4), Attribute("c", 3, "ordinal")])
+DOMAIN = Domain([Column("y", 2), Column("a", 5, "ordinal"), Column("b", 4), Column("c", 3, "ordinal")])
 
 
 def drawn(n, seed):
@@ -79,7 +79,7 @@ def test_a_parity_that_no_pair_shows_survives():
     """On columns of many codes; where few rows are distinct, ties leave most candidates without a vote."""
     rng = np.random.default_rng(5)
     a, b = rng.integers(0, 64, (2, 4000))
-    columns = [Attribute("y", 2), Attribute("a", 64, "ordinal"), Attribute("b", 64, "ordinal")]
+    columns = [Column("y", 2), Column("a", 64, "ordinal"), Column("b", 64, "ordinal")]
     table = Table(np.c_[(a >= 32) ^ (b >= 32), a, b], Domain(columns))
     made = TabPE(epsilon=20.0, n_points=200, target="y", random_state=0).fit(table).points_
     assert (made[:, 0] == ((made[:, 1] >= 32) ^ (made[:, 2] >= 32))).mean() > 0.9

@@ -15,7 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.peers import exchange
@@ -70,7 +70,7 @@ def jobs_of(*methods, **content):
 def run(job, folder):
     if not (folder / "data").exists():
         rng = np.random.default_rng(0)
-        domain = Domain([Attribute("a", 3), Attribute("b", 4), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+        domain = Domain([Column("a", 3), Column("b", 4), Column("c", 5, "numeric"), Column("y", 2)])
         a, b = rng.integers(0, 3, 200), rng.integers(0, 4, 200)
         codes = np.column_stack([a, b, np.clip(a + b // 2, 0, 4), (a + b > 2).astype(int)])
         Prepared("adult", Table(codes, domain), TASKS, n_public=200).save(folder / "data")

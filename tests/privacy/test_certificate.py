@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning import DDSSPClassifier, LogisticClassifier, SSPRegressor
 from marginalia.methods.models import load_model, save_model
@@ -47,7 +47,7 @@ ADD_REMOVE, REPLACE_ONE = Relation
 @pytest.fixture
 def table() -> Table:
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)], source="documented")
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)], source="documented")
     return Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.privacy import composed
@@ -35,7 +35,7 @@ DELTA = 1e-5
 def releases():
     """Three of AIM, two of SSP and one of DP-SGD, all of one table."""
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 2000) for size in domain.sizes]), domain)
 
     def budget(seed, epsilon):
@@ -133,7 +133,7 @@ def test_a_mix_that_no_accountant_covers_is_added_up():
 
 def test_two_releases_of_one_seed_show_the_row_that_was_added():
     """Each is private for whoever does not know the seed; their difference is the row, without noise."""
-    domain = Domain([Attribute("a", 3)])
+    domain = Domain([Column("a", 3)])
     rows = np.zeros((50, 1), dtype=int)
     before, after = (
         fit_synthesizer("independent", Table(codes, domain), Budget(1.0, DELTA, "add_remove", 7))

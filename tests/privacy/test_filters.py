@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
@@ -295,7 +295,7 @@ def test_two_branches_in_a_file_of_an_earlier_version(tmp_path):
 def test_a_fit_keeps_its_books_in_the_measure_of_the_file(tmp_path):
     """In zCDP, where the selections of MST cost less, it would be refused half-way."""
     rng = np.random.default_rng(0)
-    table = Table(rng.integers(0, 2, (300, 4)), Domain([Attribute(name, 2) for name in "abcd"]))
+    table = Table(rng.integers(0, 2, (300, 4)), Domain([Column(name, 2) for name in "abcd"]))
     book = PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-9)
     left = book.remaining_budget()[0]
     book.check_room(left, 1e-9)

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
@@ -37,7 +37,7 @@ def odometer(tmp_path):
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 2), Attribute("b", 2, "numeric"), Attribute("y", 2)])  # all methods take bits
+    domain = Domain([Column("a", 2), Column("b", 2, "numeric"), Column("y", 2)])  # all methods take bits
     return Table(np.column_stack([rng.integers(0, size, 400) for size in domain.sizes]), domain)
 
 

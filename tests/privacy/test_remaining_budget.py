@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
@@ -198,7 +198,7 @@ def test_pure_budgets_subtract():
 
 
 RNG = np.random.default_rng(0)
-MIXED = Domain([Attribute("a", 3, "ordinal"), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+MIXED = Domain([Column("a", 3, "ordinal"), Column("b", 4, "numeric"), Column("y", 2)])
 TABLE = Table(np.column_stack([RNG.integers(0, size, 400) for size in MIXED.sizes]), MIXED)
 BITS = Table(np.minimum(TABLE.codes, 1), Domain.from_sizes({"a": 2, "b": 2, "y": 2}))
 CHAIN = [("a", "b"), ("b", "y")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from html_page import Page
 
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.independent import Independent
@@ -20,10 +20,10 @@ from marginalia.reporting.html.drawing import Palette, inline_svg
 
 DOMAIN = Domain(
     [
-        Attribute("age", 14, "numeric", edges=tuple(range(0, 75, 5))),
-        Attribute("ward <&>", 3, labels=("surgery", "medicine", "a very long name of a ward indeed")),
-        Attribute("town", 30),
-        Attribute("died", 2),
+        Column("age", 14, "numeric", edges=tuple(range(0, 75, 5))),
+        Column("ward <&>", 3, labels=("surgery", "medicine", "a very long name of a ward indeed")),
+        Column("town", 30),
+        Column("died", 2),
     ],
     structural_zeros=[StructuralZeros(("age", "died"), ((0, 1),))],
 )
@@ -124,12 +124,12 @@ def test_codes_are_named_by_label_bin_or_number():
     assert code_names(age)[:2] == ["0 to 5", "5 to 10"]
     assert code_names(ward)[0] == "surgery"
     assert code_names(died) == ["0", "1"]
-    assert code_names(Attribute("died", 3, type="boolean", missing=())) == ["False", "True", "missing"]
-    open_ended = Attribute("age", 3, "numeric", edges=(18, 30, 65, 90), type="integer", bottom=True, top=True)
+    assert code_names(Column("died", 3, type="boolean", missing=())) == ["False", "True", "missing"]
+    open_ended = Column("age", 3, "numeric", edges=(18, 30, 65, 90), type="integer", bottom=True, top=True)
     assert code_names(open_ended) == ["below 30", "30 to 65", "65 and above"]
     assert _tick_names(age, [0, 13]) == ["0", "65"]
     assert _tick_names(ward, [0, 2]) == ["surgery", "a very long n…"]
-    pay = Attribute("pay", 3, "numeric", edges=(0.0, 12345.678, 1234567890, 1e12))
+    pay = Column("pay", 3, "numeric", edges=(0.0, 12345.678, 1234567890, 1e12))
     assert _tick_names(pay, [0, 1, 2]) == ["0", "12350", "1.235e+09"]
 
 
@@ -137,7 +137,7 @@ def test_codes_are_named_by_label_bin_or_number():
 def test_columns_of_many_codes_stay_small():
     """Ordered or not: a picture of a million codes is not a million marks."""
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("pay", 1_000_000, "numeric"), Attribute("postcode", 1_000_000)])
+    domain = Domain([Column("pay", 1_000_000, "numeric"), Column("postcode", 1_000_000)])
     real, made = (Table(rng.integers(0, 1_000_000, (500, 2)), domain) for _ in range(2))
     for one, attribute in zip(columns(Partition.of_codes(real, made)), domain, strict=True):
         assert len(inline_svg(column_chart(attribute, one), Palette(), name="column", label="column")) < 100_000

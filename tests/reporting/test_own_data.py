@@ -8,7 +8,7 @@ import stat
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.methods.task import Task
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import folder
@@ -27,7 +27,7 @@ WANTED = {"splits": {}, "missing": {}, "stand_ins": False}
 @pytest.fixture
 def prepare(tmp_path):
     def described(name="mine", **more):
-        table = Table([[0, 1]] * 7, Domain([Attribute("a", 2), Attribute("y", 2)]))
+        table = Table([[0, 1]] * 7, Domain([Column("a", 2), Column("y", 2)]))
         facts = dict.fromkeys(("domain_source", "description", "licence", "citation"), "") | {"rows": 7, "files": []}
         Prepared(name, table, (Task("logistic", "y"),), facts=facts, **more).save(tmp_path / name)
         return [tmp_path / name / "dataset.json"]

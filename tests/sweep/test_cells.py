@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
@@ -23,7 +23,7 @@ TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
 
 def prepared(n=400, test=None, train_limit=None, n_public=None, n_public_test=None):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("c", 5, "numeric"), Column("y", 2)])
     a, b = rng.integers(0, 3, n), rng.integers(0, 4, n)
     c = np.clip(a + b // 2 + rng.integers(0, 2, n), 0, 4)
     y = (rng.random(n) < 0.2 + 0.6 * (c > 2)).astype(int)
@@ -81,7 +81,7 @@ def test_records_repeat_and_follow_the_seed(tmp_path):
 def test_a_dropped_column_is_no_feature(tmp_path):
     data = prepared()
     domain = data.table.domain
-    copied = Table(np.column_stack([data.table.codes, data.table.column("y")]), Domain([*domain, Attribute("copy", 2)]))
+    copied = Table(np.column_stack([data.table.codes, data.table.column("y")]), Domain([*domain, Column("copy", 2)]))
     leaking = Prepared("toy", copied, (Task("logistic", "y"),))
     mended = Prepared("toy", copied, (Task("logistic", "y", drop=("copy",)),))
     (job,) = jobs_of(methods=["logistic"])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
@@ -72,7 +72,7 @@ TASKS = (Task("linear", "b"), Task("logistic", "y"))
 
 def run(methods, trials, tmp_path):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS, None, None).save(tmp_path / "data")
     config = parse({"datasets": ["toy"], "trials": trials, "epsilons": [1], "methods": methods})
@@ -207,7 +207,7 @@ def test_verdicts():
 
 def test_rows_of_a_draft_say_that_it_is_one():
     """A report must not say that they spend more than asked for, nor that they are certified."""
-    ward = Attribute("ward", 2, labels=("a", "b"), type="string", inferred=("labels",))
+    ward = Column("ward", 2, labels=("a", "b"), type="string", inferred=("labels",))
     table = Table(np.arange(60).reshape(-1, 1) % 2, Domain([ward]))
     spent, message = records.certificate(Independent(random_state=0).fit(table), 1e-5, epsilon=1.0)
     frame = pd.DataFrame({"message": [message], "status": "ok", "calibration": "tight"})

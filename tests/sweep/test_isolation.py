@@ -19,7 +19,7 @@ import psutil
 import pytest
 from tiers import others_slow
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.checksums import DamagedError
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
@@ -39,7 +39,7 @@ TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
 
 def prepared(n=200):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("c", 5, "numeric"), Column("y", 2)])
     a, b = rng.integers(0, 3, n), rng.integers(0, 4, n)
     c = np.clip(a + b // 2 + rng.integers(0, 2, n), 0, 4)
     table = Table(np.column_stack([a, b, c, (rng.random(n) < 0.2 + 0.6 * (c > 2)).astype(int)]), domain)

@@ -88,7 +88,7 @@ def test_a_large_marginal_is_not_remembered(monkeypatch):
 
 
 def test_one_attribute_has_no_pairs():
-    with pytest.raises(InputError, match="two attributes"):
+    with pytest.raises(InputError, match="two columns"):
         metrics.marginal_error(TABLE.project(["a"]), TABLE.project(["a"]))
 
 

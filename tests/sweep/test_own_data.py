@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.methods.task import Task
 from marginalia.sweep.config import parse
@@ -36,7 +36,7 @@ def _open_umask(tmp_path):
 
 def prepared(n=300):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 2), Attribute("b", 2), Attribute("y", 2)])
+    domain = Domain([Column("a", 2), Column("b", 2), Column("y", 2)])
     return Prepared("mine", Table(rng.integers(0, 2, (n, 3)), domain), (TASK,))
 
 

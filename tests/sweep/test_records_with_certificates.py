@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.privacy.certificate import Certificate
@@ -33,7 +33,7 @@ TASKS = (Task("linear", "b"), Task("logistic", "y"))
 def run(tmp_path, group, **content):
     """Run one job of a small sweep; return the path of its records."""
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS).save(tmp_path / "data")
     config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1], **content})

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.catalogue import catalogue
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
@@ -25,7 +25,7 @@ TASKS = (Task("linear", "c"), Task("logistic", "y"))
 
 def prepared(name, n=400):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 3), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    domain = Domain([Column("a", 3), Column("c", 5, "numeric"), Column("y", 2)])
     codes = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 5, n), rng.integers(0, 2, n)])
     return Prepared(name, Table(codes, domain), TASKS)
 

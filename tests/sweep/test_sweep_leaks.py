@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
@@ -28,7 +28,7 @@ TASK = Task("linear", "b")
 
 def table(n=60):
     rng = np.random.default_rng(0)
-    return Table(rng.integers(0, [3, 4], (n, 2)), Domain([Attribute("a", 3), Attribute("b", 4, "numeric")]))
+    return Table(rng.integers(0, [3, 4], (n, 2)), Domain([Column("a", 3), Column("b", 4, "numeric")]))
 
 
 CELL = Cell("e", "strict", "mine", Arm("ssp"), TASK, "add_remove", 1.0, 1e-5, 0, 0.2, 7)

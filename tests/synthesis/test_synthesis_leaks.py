@@ -12,7 +12,7 @@ import pytest
 from replays import assert_booked, assert_moves, assert_same, record, replay, seen
 from sklearn.exceptions import NotFittedError
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.errors import PrivacyError
 from marginalia.methods import aim, independent
@@ -33,9 +33,9 @@ from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 from marginalia.papers.recent.methods.tab_pe import TabPE
 from marginalia.privacy.randomness import Randomness
 
-MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])
+MIXED = Domain([Column("a", 2), Column("b", 4, "numeric"), Column("c", 6)])
 BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
-ORDERED = Domain([Attribute("a", 7, "numeric"), Attribute("b", 3, "numeric")])
+ORDERED = Domain([Column("a", 7, "numeric"), Column("b", 3, "numeric")])
 SMALL = Domain.from_sizes({"a": 2, "b": 2})
 WEIGHTS = {("a", "b"): 1.0, ("b", "c"): 3.0, ("a", "c"): 0.5}
 

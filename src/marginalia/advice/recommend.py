@@ -17,7 +17,7 @@ import numpy as np
 from marginalia.advice.attack import Attack, of_budget, of_gaussian
 from marginalia.advice.costs import BASES, Costs
 from marginalia.advice.order import Ranked, measured_order
-from marginalia.data.attribute import Attribute, PrivateBins
+from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import widths
 from marginalia.data.table import Table
@@ -70,17 +70,17 @@ def planned(domain: Domain) -> Domain:
     (9, 18)
     """
 
-    def of(column: Attribute) -> Attribute:
+    def of(column: Column) -> Column:
         private = column.private
         if private is None:
             return column
         codes = private.bins + len(private.points) if isinstance(private, PrivateBins) else PLANNED_LABELS + 1
-        return Attribute(column.name, codes + len(column.special) + 1, column.kind)
+        return Column(column.name, codes + len(column.special) + 1, column.kind)
 
     return Domain(map(of, domain), source=domain.source, unit=domain.unit) if domain.is_open else domain
 
 
-def _left_for_the_method(learned: Sequence[Attribute], epsilon: float, delta: float) -> float:
+def _left_for_the_method(learned: Sequence[Column], epsilon: float, delta: float) -> float:
     """Return the epsilon that is left of a budget after open columns have been learned by the default share."""
     if not any(column.needs_epsilon for column in learned):
         return epsilon
@@ -445,7 +445,7 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
         yield from _doubts(what, ranking) if ranking else ()
 
 
-def _of_learning(learned: Sequence[Attribute], epsilon: float, left: float) -> Iterator[str]:
+def _of_learning(learned: Sequence[Column], epsilon: float, left: float) -> Iterator[str]:
     if not learned:
         return
     names = ", ".join(column.name for column in learned[:3]) + (f" and {len(learned) - 3} more" if learned[3:] else "")

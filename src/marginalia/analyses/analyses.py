@@ -61,7 +61,7 @@ class Analysis(Strict, allow_inf_nan=False):
         return of
 
 
-class Column(Strict, allow_inf_nan=False):
+class ColumnGuess(Strict, allow_inf_nan=False):
     """Public knowledge of a column, for the plan only: mean and spread of its numbers, or shares of its codes."""
 
     mean: float | None = None
@@ -102,7 +102,7 @@ class Analyses(Strict):
     """
 
     analyses: Annotated[tuple[Analysis, ...], Field(min_length=1)]
-    columns: dict[str, Column] = Field(default_factory=dict)
+    columns: dict[str, ColumnGuess] = Field(default_factory=dict)
 
     @classmethod
     def parse(cls, content: Any, where: str = "analyses") -> Self:
@@ -125,5 +125,5 @@ class Analyses(Strict):
         """Return guessed shares of the codes of each column of a domain; equal shares by default."""
         for name in self.columns:
             domain.index(name)
-        known: Mapping[str, Column] = self.columns
+        known: Mapping[str, ColumnGuess] = self.columns
         return [known[a.name].law(a.name, domain) if a.name in known else np.full(a.size, 1.0 / a.size) for a in domain]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.stream import BATCH
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
@@ -111,7 +111,7 @@ class SyntheticTable:
             return rows if unit is None else rows.of_units(unit, self.ids)
         named = rows.to_frame(original=True)
         named[unit.column] = [_key(i) for i in self.ids]
-        of_units = Domain(domain.attributes, structural_zeros=domain.declared_zeros, unit=unit)
+        of_units = Domain(domain.columns, structural_zeros=domain.declared_zeros, unit=unit)
         return Table.from_frame(named, of_units)
 
     @cached_property
@@ -197,8 +197,8 @@ def _key(number: int) -> str | None:
     return None if number == 8 else ("p{}", "P{}", "p {}", "\u00e9{}", "e\u0301{}")[form].format(name)
 
 
-def _numeric(name: str, size: int) -> Attribute:
-    return Attribute(name, size, "numeric")
+def _numeric(name: str, size: int) -> Column:
+    return Column(name, size, "numeric")
 
 
 _TARGETS = (("linear", "b"), ("logistic", "y"))
@@ -206,11 +206,11 @@ BOUGHT = Frame(
     "bought",
     Domain(
         [
-            Attribute("a", 6, "ordinal", labels=("-40", "0", "3", "7", "30", "500"), type="integer"),
-            Attribute("c", 13, labels=tuple("szyxwvutqpor"), type="string", missing=()),  # many are near the threshold
-            Attribute("d", 5, "ordinal", labels=("-1.5", "0.25", "2", "90.75"), type="number", missing=()),
-            Attribute("b", 4, "ordinal", labels=("1", "2", "3", "4"), type="integer"),
-            Attribute("y", 2, labels=("no", "yes"), type="string"),
+            Column("a", 6, "ordinal", labels=("-40", "0", "3", "7", "30", "500"), type="integer"),
+            Column("c", 13, labels=tuple("szyxwvutqpor"), type="string", missing=()),  # many are near the threshold
+            Column("d", 5, "ordinal", labels=("-1.5", "0.25", "2", "90.75"), type="number", missing=()),
+            Column("b", 4, "ordinal", labels=("1", "2", "3", "4"), type="integer"),
+            Column("y", 2, labels=("no", "yes"), type="string"),
         ]
     ),
     _TARGETS,
@@ -230,10 +230,10 @@ STREAMED = Frame(
     "streamed",
     Domain(
         [
-            Attribute("a", 3, labels=("p", "q"), type="string", missing=()),
+            Column("a", 3, labels=("p", "q"), type="string", missing=()),
             _numeric("b", 4),
-            Attribute("c", 3),
-            Attribute("y", 2),
+            Column("c", 3),
+            Column("y", 2),
         ]
     ),
     _TARGETS,
@@ -242,25 +242,25 @@ STREAMED = Frame(
 PATIENTS = Unit("patient", 3)
 MIXED = Frame(
     "mixed",
-    Domain([Attribute("a", 2), _numeric("b", 4), Attribute("c", 3), Attribute("y", 2)]),
+    Domain([Column("a", 2), _numeric("b", 4), Column("c", 3), Column("y", 2)]),
     _TARGETS,
 )
 MANY = Frame(
     "many values",
-    Domain([_numeric("a", 17), _numeric("b", 2), Attribute("c", 6), Attribute("y", 2)]),
+    Domain([_numeric("a", 17), _numeric("b", 2), Column("c", 6), Column("y", 2)]),
     (("linear", "a"), ("logistic", "y")),
     one_hot=("c",),
 )
 ZEROS = Frame(
     "structural zeros",
     Domain(
-        [Attribute("a", 3), _numeric("b", 5), Attribute("c", 2)],
+        [Column("a", 3), _numeric("b", 5), Column("c", 2)],
         structural_zeros=[StructuralZeros(("a", "c"), ((0, 1), (2, 0)))],
     ),
 )
 BOOLEAN = Frame("Boolean", Domain.from_sizes({"a": 2, "b": 2, "c": 2, "y": 2}), _TARGETS)
 BOOLEAN_6 = Frame("six Boolean", Domain.from_sizes({**dict.fromkeys("abcdf", 2), "y": 2}), _TARGETS)
-ORDERED = Frame("ordered", Domain([_numeric("a", 9), _numeric("b", 4), Attribute("y", 2)]), _TARGETS)
+ORDERED = Frame("ordered", Domain([_numeric("a", 9), _numeric("b", 4), Column("y", 2)]), _TARGETS)
 LINE = Frame("one column", Domain([_numeric("a", 40)]))
 ARRAYS = Frame("arrays", n_features=3)
 ARRAYS_3 = Frame("arrays, |y| <= 3", n_features=2, target_bound=3.0)
@@ -268,14 +268,14 @@ WIDE = Frame(
     "16 attributes",
     Domain(
         [
-            Attribute("c", 40),
+            Column("c", 40),
             *(_numeric(f"n{size}", size) for size in (7, 5, 3)),
-            *(Attribute(f"s{i}", 3) for i in range(2)),
-            Attribute("m", 4, labels=("p", "q", "r"), type="string", missing=()),
-            Attribute("o", 4, "ordinal", labels=("1", "2", "3"), type="integer", missing=()),
-            *(Attribute(f"t{i}", 2) for i in range(6)),
+            *(Column(f"s{i}", 3) for i in range(2)),
+            Column("m", 4, labels=("p", "q", "r"), type="string", missing=()),
+            Column("o", 4, "ordinal", labels=("1", "2", "3"), type="integer", missing=()),
+            *(Column(f"t{i}", 2) for i in range(6)),
             _numeric("b", 4),
-            Attribute("y", 2),
+            Column("y", 2),
         ]
     ),
     _TARGETS,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 
 PLAIN = (str, bytes, bool, int, float, complex, type(None), enum.Enum, np.generic)
@@ -109,7 +109,7 @@ def is_opaque(value: Any) -> bool:
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     fields = sorted(getattr(value, "__dict__", {}).items())
-    if isinstance(value, Attribute | Domain):  # public, and which properties were looked up so far is no content
+    if isinstance(value, Column | Domain):  # public, and which properties were looked up so far is no content
         fields = [(name, v) for name, v in fields if not isinstance(getattr(type(value), name, None), cached_property)]
     yield from fields
     for cls in type(value).__mro__:

@@ -121,7 +121,7 @@ def init(
     folds = losses_of(frame, known_labels(public))
     content = {**domain, "out": str(target), "rows": len(frame), "ignored": ignored, "notes": notes, "folded": folds}
     lines = [
-        f"{target}: {len(public)} attributes; each fit learns labels or bins of {len(public.open_columns)}",
+        f"{target}: {len(public)} columns; each fit learns labels or bins of {len(public.open_columns)}",
         *asked,
         *folds,
         f"then: read {target}, and take away the # before `defaults: {{reviewed: true}}`",

@@ -174,14 +174,14 @@ class PrivateFit:
         lines = []
         if isinstance(self.rows.unit, BoughtUnit) and ledger is not None:
             lines.append(f"rows_per_unit: at most {ledger.neighbours.contributions}")
-        for column in self.rows.domain.open_columns:
-            attribute = domain[column.name]
-            if attribute.edges is None:
-                lines.append(f"{attribute.name}: {attribute.n_values} labels")
+        for learned in self.rows.domain.open_columns:
+            column = domain[learned.name]
+            if column.edges is None:
+                lines.append(f"{column.name}: {column.n_values} labels")
                 continue
-            ends, unit = attribute.edges[:: attribute.n_values], attribute.counted_in
+            ends, unit = column.edges[:: column.n_values], column.counted_in
             first, last = (f"{e:g}" if unit is None else iso(e, unit) for e in ends)
-            lines.append(f"{attribute.name}: {attribute.n_values} bins from {first} to {last}")
+            lines.append(f"{column.name}: {column.n_values} bins from {first} to {last}")
         return lines
 
 

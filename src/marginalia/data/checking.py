@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from marginalia.data.attribute import Attribute, PrivateBins
+from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, encode, known_labels, loss_lines, match_columns
 from marginalia.data.reading import read_raw
@@ -38,7 +38,7 @@ def check(
     try:
         public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
         notes += [f"to be learned with part of epsilon: {_open_line(column)}" for column in public.open_columns]
-        domain, columns, known = public.placeholder(), public.attributes, known_labels(public).names
+        domain, columns, known = public.placeholder(), public.columns, known_labels(public).names
         data = Data.parse(file)
         if data.skipped:
             notes.append(data.skipped)
@@ -68,7 +68,7 @@ def check(
     return problems
 
 
-def _open_line(column: Attribute) -> str:
+def _open_line(column: Column) -> str:
     private = column.private
     if not isinstance(private, PrivateBins):
         return f"the labels of '{column.name}'"

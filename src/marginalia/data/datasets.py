@@ -115,7 +115,7 @@ def _check_table(entry: Entry, table: Rows) -> None:
     if entry.rows is not None and table.n_rows != entry.rows:
         raise InputError(f"data set '{entry.name}': {table.n_rows} rows, its entry says {entry.rows}")
     named = {f"column in task '{task}'": (spec.target, *spec.drop) for task, spec in entry.tasks.items()}
-    for what, columns in {**named, "one-hot attribute": entry.one_hot or ()}.items():
+    for what, columns in {**named, "one-hot column": entry.one_hot or ()}.items():
         for column in columns:
             if column not in domain:
                 raise unknown_name(f"{what} of data set '{entry.name}'", column, domain.names)

@@ -1,4 +1,4 @@
-"""The public domain of a table: which attributes it has, which values each can take, and how that is written down.
+"""The public domain of a table: which columns it has, which values each can take, and how that is written down.
 
 A domain file is read strictly. Where it leaves labels or edges to be learned from the private rows, the domain is open.
 """
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from pydantic import TypeAdapter
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Kind, StructuralZeros, text_of
+from marginalia.data.column import Column, Kind, StructuralZeros, text_of
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.data.rules.feasible import feasible_row, zeros_of_rules
@@ -34,11 +34,11 @@ _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists 
 def _domain(content: Any) -> Domain:
     """Return the domain of the content of a file of either form; see `Domain.from_dict`."""
     if not isinstance(content, Mapping) or not content:
-        raise InputError("expected an object of attribute names and sizes")
+        raise InputError("expected an object of column names and sizes")
     if not isinstance(content.get("attributes"), list):
         if "attributes" in content and not isinstance(content["attributes"], int):
             raise InputError("'attributes' must be a list, with a name for every entry")
-        return Domain(Attribute(str(n), m) for n, m in content.items())
+        return Domain(Column(str(n), m) for n, m in content.items())
     if unknown := set(content) - {*_KEYS, *_UNIT_KEYS}:
         raise unknown_name("key", min(map(str, unknown)), (*_KEYS, *_UNIT_KEYS))
     zeros = content.get("structural_zeros") or ()
@@ -46,7 +46,7 @@ def _domain(content: Any) -> Domain:
         raise InputError(f"'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
     ignored = _texts(content.get("ignored") or (), "'ignored'")
     defaults = _defaults(content.get("defaults") or {})
-    columns = [Attribute.from_dict(_with_defaults(item, defaults)) for item in content["attributes"]]
+    columns = [Column.from_dict(_with_defaults(item, defaults)) for item in content["attributes"]]
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"column '{min(both)}' stands under 'attributes' and under 'ignored'")
     return Domain(
@@ -82,14 +82,14 @@ def parse_unit(content: Mapping[str, Any]) -> Unit | None:
 
 def _defaults(given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise InputError("'defaults' must be keys of attributes with values, such as {missing: [NA]}")
+        raise InputError("'defaults' must be keys of columns with values, such as {missing: [NA]}")
     if unknown := set(given) - set(_DEFAULTS):
         raise unknown_name("key of 'defaults'", min(map(str, unknown)), _DEFAULTS)
     return given
 
 
 def _with_defaults(item: Any, defaults: Mapping[str, Any]) -> Any:
-    """Return the entry of an attribute with what it does not say itself; files of codes have no marks."""
+    """Return the entry of a column with what it does not say itself; files of codes have no marks."""
     if not isinstance(item, Mapping) or item.get("type") in (None, "code"):
         return item
     return {**defaults, **item}
@@ -125,16 +125,16 @@ def _zeros(item: Any) -> StructuralZeros:
         raise InputError(f"every entry of {_ZEROS_NEED}, got {values.shown(item, 80)}") from None
 
 
-_SHOWN = 20  # attributes in the short form
+_SHOWN = 20  # columns in the short form
 Source = Literal["documented", "declared", "released", "inferred"]
 
 
 class Domain:
-    """Ordered attributes with their sizes: the public frame of a `Table`.
+    """Ordered columns with their sizes: the public frame of a `Table`.
 
     Parameters
     ----------
-    attributes : iterable of Attribute
+    columns : iterable of Column
         In column order; names are unique. If one of them is open, the domain is: a fit learns its labels or edges
         privately, and whatever needs codes raises `InputError`.
     source : {"documented", "declared", "released", "inferred"}
@@ -147,7 +147,7 @@ class Domain:
     rules : Rules
         What synthetic rows obey, and the columns that are derived from others: these are ignored, too.
     unit : Unit, optional
-        Whose rows are protected together; default: each row alone. Its column is no attribute.
+        Whose rows are protected together; default: each row alone. Its column has no codes.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Domain:
         Those that were given: a row that lies in one is refused.
     structural_zeros : tuple of StructuralZeros
         These, and those that follow from the rules: no model gives them mass.
-    open_columns : tuple of Attribute
+    open_columns : tuple of Column
         The columns whose labels or edges are to be learned privately.
 
     Raises
@@ -178,7 +178,7 @@ class Domain:
 
     def __init__(
         self,
-        attributes: Iterable[Attribute],
+        columns: Iterable[Column],
         *,
         source: Source = "declared",
         structural_zeros: Iterable[StructuralZeros] = (),
@@ -186,55 +186,55 @@ class Domain:
         rules: Rules = Rules(),
         unit: Unit | None = None,
     ) -> None:
-        self.attributes = tuple(attributes)
+        self.columns = tuple(columns)
         if source not in get_args(Source):
             raise unknown_name("domain source", str(source), get_args(Source))
-        self.source: Source = "inferred" if any(a.inferred for a in self.attributes) else source
+        self.source: Source = "inferred" if any(a.inferred for a in self.columns) else source
         self.rules = rules
         self.ignored = tuple(dict.fromkeys((*ignored, *rules.unread)))
-        self._position = {a.name: i for i, a in enumerate(self.attributes)}
-        if len(self._position) != len(self.attributes):
-            twice, _ = Counter(a.name for a in self.attributes).most_common(1)[0]
-            raise InputError(f"attribute '{twice}' stands twice in the domain; give it once")
+        self._position = {a.name: i for i, a in enumerate(self.columns)}
+        if len(self._position) != len(self.columns):
+            twice, _ = Counter(a.name for a in self.columns).most_common(1)[0]
+            raise InputError(f"column '{twice}' stands twice in the domain; give it once")
         self.unit = unit
         if unit is not None and (unit.column in self._position or unit.column in self.ignored):
-            place = "attribute" if unit.column in self._position else "column that is ignored"
+            place = "column of the domain" if unit.column in self._position else "ignored column"
             raise InputError(f"'{unit.column}' names the unit of each row: it is no {place}")
         self.declared_zeros = tuple(structural_zeros)
-        self.open_columns = tuple(a for a in self.attributes if a.is_open)
+        self.open_columns = tuple(a for a in self.columns if a.is_open)
         open_names = {a.name for a in self.open_columns}
         for zeros in self.declared_zeros:
             if both := open_names & set(zeros.attributes):
                 raise InputError(f"structural zeros cannot name '{min(both)}': its codes are learned privately")
             sizes = [self[name].size for name in zeros.attributes]
             if len(set(zeros.attributes)) != len(sizes) or not sizes:
-                raise InputError(f"structural zeros need different attributes, not {list(zeros.attributes)}")
+                raise InputError(f"structural zeros need different columns, not {list(zeros.attributes)}")
             for cell in zeros.cells:
                 if len(cell) != len(sizes) or not all(c in range(m) for c, m in zip(cell, sizes, strict=True)):
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
         if rules:
-            rules.check(self.attributes)
+            rules.check(self.columns)
             tied = {name: self[name] for rule in rules.rules for name in rule.columns}
             # Of columns that are learned privately an error would reveal what was learned.
-            if not any(attribute.lenient or attribute.is_open for attribute in tied.values()):
+            if not any(column.lenient or column.is_open for column in tied.values()):
                 feasible_row(tied, rules)
 
     @cached_property
     def structural_zeros(self) -> tuple[StructuralZeros, ...]:
         """Cells that no synthetic row lies in: those that were declared, and those that follow from the rules."""
         self.require_closed()
-        return self.declared_zeros + zeros_of_rules({a.name: a for a in self.attributes}, self.rules)
+        return self.declared_zeros + zeros_of_rules({a.name: a for a in self.columns}, self.rules)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Attribute names in column order."""
+        """Column names in column order."""
         return tuple(self._position)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Number of codes of each attribute, in column order."""
+        """Number of codes of each column, in column order."""
         self.require_closed()
-        return tuple(a.size for a in self.attributes)
+        return tuple(a.size for a in self.columns)
 
     @property
     def is_open(self) -> bool:
@@ -244,7 +244,7 @@ class Domain:
     def require_closed(self, where: str = "") -> Domain:
         """Return the domain; raise `InputError` if a column is open. `where` is named in the message.
 
-        >>> Domain([Attribute("ward", type="string", private="labels")]).sizes
+        >>> Domain([Column("ward", type="string", private="labels")]).sizes
         Traceback (most recent call last):
         marginalia.errors.InputError: the labels of 'ward' are left to be learned from the private rows; give ...
         """
@@ -258,7 +258,7 @@ class Domain:
     def inferred(self) -> dict[str, list[str]]:
         """The columns of each fact that was read off the private rows, and that nobody has confirmed.
 
-        >>> ward = Attribute("ward", 1, labels=("A",), type="string", inferred=("type", "labels"))
+        >>> ward = Column("ward", 1, labels=("A",), type="string", inferred=("type", "labels"))
         >>> Domain([ward]).inferred
         {'labels': ['ward'], 'type': ['ward']}
         """
@@ -266,30 +266,30 @@ class Domain:
         return {fact: names for fact, names in found.items() if names}
 
     def __len__(self) -> int:
-        return len(self.attributes)
+        return len(self.columns)
 
-    def __iter__(self) -> Iterator[Attribute]:
-        return iter(self.attributes)
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
 
     def __contains__(self, name: object) -> bool:
         return name in self._position
 
-    def __getitem__(self, name: str) -> Attribute:
-        return self.attributes[self.index(name)]
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.index(name)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
-        mine, theirs = ((d.attributes, d.declared_zeros, d.rules, d.unit) for d in (self, other))
+        mine, theirs = ((d.columns, d.declared_zeros, d.rules, d.unit) for d in (self, other))
         return mine == theirs
 
     def __hash__(self) -> int:
-        return hash((self.attributes, self.declared_zeros, self.rules))
+        return hash((self.columns, self.declared_zeros, self.rules))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{a.name}={a.size or 'open'}" for a in self.attributes[:_SHOWN])
+        inside = ", ".join(f"{a.name}={a.size or 'open'}" for a in self.columns[:_SHOWN])
         if len(self) > _SHOWN:
-            inside += f", ... {len(self)} attributes in all"
+            inside += f", ... {len(self)} columns in all"
         return f"Domain({inside}; {self.source})"
 
     def index(self, name: str) -> int:
@@ -297,7 +297,7 @@ class Domain:
         try:
             return self._position[name]
         except KeyError:
-            raise unknown_name("attribute", str(name), self._position) from None
+            raise unknown_name("column", str(name), self._position) from None
 
     def n_cells(self, names: Sequence[str] | None = None) -> int:
         """Return the exact number of cells of the marginal on `names` (default: the whole domain)."""
@@ -314,8 +314,8 @@ class Domain:
         rules = self.rules.among(names)
         return self.replace([self[n] for n in names], structural_zeros=kept, ignored=ignored, rules=rules, unit=None)
 
-    def replace(self, attributes: Iterable[Attribute] | None = None, **facts: Any) -> Domain:
-        """Return the domain with other attributes, or with other keyword arguments of `Domain`.
+    def replace(self, columns: Iterable[Column] | None = None, **facts: Any) -> Domain:
+        """Return the domain with other columns, or with other keyword arguments of `Domain`.
 
         >>> Domain.from_sizes({"age": 8}).replace(source="documented")
         Domain(age=8; documented)
@@ -327,15 +327,15 @@ class Domain:
             "rules": self.rules,
             "unit": self.unit,
         }
-        return Domain(self.attributes if attributes is None else attributes, **(mine | facts))
+        return Domain(self.columns if columns is None else columns, **(mine | facts))
 
-    def with_attribute(self, attribute: Attribute) -> Domain:
-        """Return the domain with another attribute of the same name in place of one."""
-        return self.replace(attribute if a.name == attribute.name else a for a in self.attributes)
+    def with_column(self, column: Column) -> Domain:
+        """Return the domain with another column of the same name in place of one."""
+        return self.replace(column if a.name == column.name else a for a in self.columns)
 
     def of_kinds(self, kinds: Mapping[str, Kind]) -> Domain:
-        """Return the domain with other kinds for some attributes."""
-        return self.replace(a.replace(kind=kinds.get(a.name, a.kind)) for a in self.attributes)
+        """Return the domain with other kinds for some columns."""
+        return self.replace(a.replace(kind=kinds.get(a.name, a.kind)) for a in self.columns)
 
     def of_unit(self, column: str | None, rows: int | None, of_type: KeyType | None = None) -> Domain:
         """Return the domain with a unit that is said elsewhere: its column and type, where it names none, or its rows.
@@ -354,7 +354,7 @@ class Domain:
         unit = parse_unit({**own, **{key: value for key, value in said.items() if value}})
         return self.replace(ignored=[n for n in self.ignored if unit is None or n != unit.column], unit=unit)
 
-    def closed(self, learned: Mapping[str, Attribute] | None = None) -> Domain:
+    def closed(self, learned: Mapping[str, Column] | None = None) -> Domain:
         """Return the domain with the columns that were learned, by name, in place of the open ones.
 
         Its source is ``released`` where rows were read for them; ``inferred`` stays.
@@ -364,7 +364,7 @@ class Domain:
         source = self.source
         if source != "inferred" and any(a.needs_epsilon for a in self.open_columns):
             source = "released"
-        return self.replace(((learned or {}).get(a.name, a) for a in self.attributes), source=source).require_closed()
+        return self.replace(((learned or {}).get(a.name, a) for a in self.columns), source=source).require_closed()
 
     def placeholder(self) -> Domain:
         """Return the domain with a placeholder for each open column: any value has a code in it."""
@@ -372,19 +372,19 @@ class Domain:
 
     def without_open(self) -> Domain:
         """Return the domain of the columns that are not open, by which tables with the others can be read."""
-        known = [a for a in self.attributes if not a.is_open]
+        known = [a for a in self.columns if not a.is_open]
         ignored = (*self.ignored, *(a.name for a in self.open_columns))
         return self.replace(known, ignored=ignored, rules=self.rules.among(a.name for a in known))
 
     def drop(self, name: str) -> Domain:
-        """Return the domain without attribute `name`."""
+        """Return the domain without column `name`."""
         self.index(name)
         return self.project([n for n in self.names if n != name])
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int], *, source: Source = "declared") -> Domain:
-        """Build a domain of categorical attributes from ``{name: size}``."""
-        return cls((Attribute(str(n), m) for n, m in sizes.items()), source=source)
+        """Build a domain of categorical columns from ``{name: size}``."""
+        return cls((Column(str(n), m) for n, m in sizes.items()), source=source)
 
     @classmethod
     def from_dict(cls, content: Any, *, where: str = "domain") -> Domain:
@@ -395,10 +395,10 @@ class Domain:
         content : dict
             ``{"name": size, ...}``, or ``{"attributes": [{"name": ..., ...}, ...], "source": ...,
             "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...], "defaults": {...}}``.
-            The keys of an attribute are those of `Attribute`; it may leave `size` out where its labels or edges
+            The keys of a column are those of `Column`; it may leave `size` out where its labels or edges
             determine it. `other` may be true, which means the text "other"; edges of dates are ISO dates, of timestamps
             ISO date-times. ``reviewed: true`` says that whatever is `inferred` is public knowledge, and empties it.
-            `defaults` holds `missing` or `reviewed` of all attributes with a `type` that do not say it themselves.
+            `defaults` holds `missing` or `reviewed` of all columns with a `type` that do not say it themselves.
         where : str
             Named in error messages.
 
@@ -419,7 +419,7 @@ class Domain:
         >>> sorted(Domain.json_schema()["anyOf"][0]["properties"])[:4]
         ['attributes', 'defaults', 'derived', 'ignored']
         """
-        column, zeros = Attribute.model_json_schema(), TypeAdapter(StructuralZeros).json_schema()
+        column, zeros = Column.model_json_schema(), TypeAdapter(StructuralZeros).json_schema()
         facts = column["properties"]
         text, number, whole = {"type": "string"}, {"type": "number"}, {"minimum": 1, "type": "integer"}
         keys = {
@@ -449,7 +449,7 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the full JSON form."""
-        content: dict[str, Any] = {"attributes": [a.to_dict() for a in self.attributes], "source": self.source}
+        content: dict[str, Any] = {"attributes": [a.to_dict() for a in self.columns], "source": self.source}
         if self.declared_zeros:
             content["structural_zeros"] = [asdict(zeros) for zeros in self.declared_zeros]
         if ignored := [name for name in self.ignored if name not in dict(self.rules.derived)]:

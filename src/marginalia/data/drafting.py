@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import BOOLEANS, WIDE
 from marginalia.data.cells import Cells, cells_of
 from marginalia.data.coding import ROWS
+from marginalia.data.column import BOOLEANS, WIDE
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.coding import CORRECT, ROWS, Coder, Problem, check_not_ambiguous
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.reading import check_header
 from marginalia.errors import InputError
@@ -112,7 +112,7 @@ def encode(
     Examples
     --------
     >>> import pandas as pd
-    >>> domain = Domain([Attribute("age", 2, edges=(0, 18, 65), type="integer")])
+    >>> domain = Domain([Column("age", 2, edges=(0, 18, 65), type="integer")])
     >>> rows = Batch("t.csv", None, pd.DataFrame({"age": [70, 17, "x"]}))
     >>> [found] = encode([rows], domain, on_error="collect")
     >>> found.codes.tolist(), [problem.rows for problem in found.problems]
@@ -122,30 +122,30 @@ def encode(
     marginalia.errors.InputError: t.csv: column 'age', row 0: '70' is outside the bins from 0 to 65 ...
     """
     collect = on_error == "collect"
-    coders = [Coder(a if original else Attribute(a.name, a.size)) for a in domain]
-    losses = [list(_losses(coder.attribute)) if collect else [] for coder in coders]
+    coders = [Coder(a if original else Column(a.name, a.size)) for a in domain]
+    losses = [list(_losses(coder.column)) if collect else [] for coder in coders]
     kind = np.dtype(np.int32) if collect else smallest(domain.sizes)
     for batch in batches:
         codes, problems = np.zeros((len(coders), len(batch)), kind), []
         for line, coder, some in zip(codes, coders, losses, strict=True):
-            attribute = coder.attribute
-            column = batch.column(attribute.name)
-            if (own := _own_codes(column, attribute)) is not None:
+            column = coder.column
+            raw = batch.column(column.name)
+            if (own := _own_codes(raw, column)) is not None:
                 line[:] = own
                 continue
             try:
                 if collect:
-                    check_not_ambiguous(attribute, batch.where)
-                cells = cells_of(column, attribute.name, lenient=attribute.lenient)
+                    check_not_ambiguous(column, batch.where)
+                cells = cells_of(raw, column.name, lenient=column.lenient)
             except InputError as error:
                 if not collect:
                     rows = "" if batch.first is None else f", rows from {batch.first} {ROWS}"
                     raise InputError(f"{batch.where}{rows}: {error}") from None
-                problems.append(Problem(attribute.name, str(error)))
+                problems.append(Problem(column.name, str(error)))
                 continue
             found, wrong = coder.encode(cells)
             if collect:
-                problems += [*wrong, *_unread(cells, found, attribute), *_lost(cells, found, attribute, some)]
+                problems += [*wrong, *_unread(cells, found, column), *_lost(cells, found, column, some)]
             elif wrong:
                 raise _error(batch, min(wrong, key=lambda problem: problem.first_row))
             line[:] = found
@@ -166,7 +166,7 @@ def zero_problems(codes: NDArray[np.integer], domain: Domain) -> Iterator[Proble
     codes : ndarray of shape (columns, rows)
     domain : Domain
 
-    >>> from marginalia.data.attribute import StructuralZeros
+    >>> from marginalia.data.column import StructuralZeros
     >>> zeros = [StructuralZeros(("age", "ward"), ((0, 2),))]
     >>> domain = Domain(Domain.from_sizes({"age": 2, "ward": 3}), structural_zeros=zeros)
     >>> next(zero_problems(np.array([[1, 0], [2, 2]]), domain)).line
@@ -180,7 +180,7 @@ def zero_problems(codes: NDArray[np.integer], domain: Domain) -> Iterator[Proble
 def zero_rows(codes: NDArray[np.integer], domain: Domain) -> Iterator[tuple[tuple[str, ...], NDArray[np.int64]]]:
     """Yield the columns of each set of declared structural zeros, and the rows that lie in them, if there are any.
 
-    >>> from marginalia.data.attribute import StructuralZeros
+    >>> from marginalia.data.column import StructuralZeros
     >>> domain = Domain(Domain.from_sizes({"a": 2}), structural_zeros=[StructuralZeros(("a",), ((1,),))])
     >>> list(zero_rows(np.array([[0, 1, 1]]), domain))
     [(('a',), array([1, 2]))]
@@ -241,7 +241,7 @@ def losses_of(rows: Any, domain: Domain) -> list[str]:
     """Return the lines on what the cells of a data frame lose when they are encoded by a domain.
 
     >>> import pandas as pd
-    >>> ward = Attribute("ward", 2, labels=("A",), type="string", other="other")
+    >>> ward = Column("ward", 2, labels=("A",), type="string", other="other")
     >>> losses_of(pd.DataFrame({"ward": ["A", "B", "C", "other"]}), Domain([ward]))
     ["folded, for your eyes only: column 'ward': 2 of 4 rows (50 %) are none of the 1 labels: all become 'other'"]
     """
@@ -259,15 +259,15 @@ def known_labels(domain: Domain) -> Domain:
     return domain.project([a.name for a in domain if a.private != "labels"]).placeholder()
 
 
-def _own_codes(column: Any, attribute: Attribute) -> NDArray[np.integer] | None:
+def _own_codes(raw: Any, column: Column) -> NDArray[np.integer] | None:
     """Return an Arrow column of codes as it is; None of any other."""
     import pyarrow as pa
 
-    is_arrow = isinstance(column, pa.Array)
-    if attribute.type not in (None, "code") or not is_arrow or not pa.types.is_integer(column.type):
+    is_arrow = isinstance(raw, pa.Array)
+    if column.type not in (None, "code") or not is_arrow or not pa.types.is_integer(raw.type):
         return None
-    codes = None if column.null_count else column.to_numpy(zero_copy_only=False)
-    return codes if codes is not None and (not codes.size or 0 <= codes.min() <= codes.max() < attribute.size) else None
+    codes = None if raw.null_count else raw.to_numpy(zero_copy_only=False)
+    return codes if codes is not None and (not codes.size or 0 <= codes.min() <= codes.max() < column.size) else None
 
 
 def _error(batch: Batch, problem: Problem) -> InputError:
@@ -278,48 +278,48 @@ def _placed(batch: Batch, problem: Problem) -> Problem:
     return replace(problem, first_row=problem.first_row + (batch.first or 0), where=batch.where)
 
 
-def _unread(cells: Cells, codes: NDArray[np.integer], attribute: Attribute) -> list[Problem]:
+def _unread(cells: Cells, codes: NDArray[np.integer], column: Column) -> list[Problem]:
     """Return which cells of a column that takes all count as missing because they cannot be read."""
-    if not attribute.lenient:
+    if not column.lenient:
         return []
-    _, found = Coder(attribute, lenient=False).encode(cells, codes == attribute.missing_code)
+    _, found = Coder(column, lenient=False).encode(cells, codes == column.missing_code)
     return [replace(problem, fix="it counts as missing", severity="warning") for problem in found]
 
 
-def _lost(cells: Cells, codes: NDArray[np.integer], attribute: Attribute, losses: Sequence[Loss]) -> Iterator[Problem]:
+def _lost(cells: Cells, codes: NDArray[np.integer], column: Column, losses: Sequence[Loss]) -> Iterator[Problem]:
     """Yield for each kind of loss in how many rows it is, none included: so their order is that of the domain."""
     if not losses:
         return
     of_rows = np.full(len(cells.distinct) + 1, -1, np.int64)
     of_rows[cells.which] = codes
-    known = (of_rows >= 0) & (of_rows < attribute.n_values + (attribute.other is not None))
+    known = (of_rows >= 0) & (of_rows < column.n_values + (column.other is not None))
     for is_lost, what in losses:
         lost = [i for i, cell in enumerate(cells.listed) if known[i] and is_lost(cell)]
         rows = np.flatnonzero(np.isin(cells.which, lost))
-        yield Problem(attribute.name, what, rows.size, int(rows[0]) if rows.size else 0, severity="info")
+        yield Problem(column.name, what, rows.size, int(rows[0]) if rows.size else 0, severity="info")
 
 
-def _losses(attribute: Attribute) -> Iterator[Loss]:
+def _losses(column: Column) -> Iterator[Loss]:
     """Yield how cells of a column may lose something when they are encoded: they are clipped, truncated or recoded."""
-    unit, form, zone = attribute.counted_in, attribute.format, attribute.zone
+    unit, form, zone = column.counted_in, column.format, column.zone
     if unit is not None:
         clocks = zone or "UTC (`zone: Europe/Berlin` names others)"
         yield values.is_instant, f"have an offset: shown on the clocks of {clocks}"
         what = "have a time of day: `type: date` drops it, `type: timestamp` keeps it"
-        if attribute.type == "timestamp":
+        if column.type == "timestamp":
             what = f"are no whole {unit}s: `unit: {unit}` drops the rest"
         yield lambda cell: values.is_shortened(cell, unit, form, zone=zone), what
-    if attribute.type == "integer" and attribute.lenient:  # else they are refused
+    if column.type == "integer" and column.lenient:  # else they are refused
         yield lambda cell: values.number(cell, infinite=True) % 1 > 0, "have decimals: `type: integer` drops them"
-    if (decimals := attribute.decimals) is not None:
+    if (decimals := column.decimals) is not None:
         yield (
             lambda cell: bool(values.decimals_of(values.number(cell, infinite=True)) > decimals),
             f"have more than {decimals} decimals: `decimals: {decimals}` rounds them",
         )
-    if attribute.other is not None:
-        texts = {*(attribute.labels or ()), attribute.other}
-        n = attribute.n_values
-        yield lambda cell: cell.text not in texts, f"are none of the {n} labels: all become '{attribute.other}'"
+    if column.other is not None:
+        texts = {*(column.labels or ()), column.other}
+        n = column.n_values
+        yield lambda cell: cell.text not in texts, f"are none of the {n} labels: all become '{column.other}'"
 
 
 def smallest(sizes: Sequence[int]) -> np.dtype[Any]:

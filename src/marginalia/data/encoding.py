@@ -1,7 +1,7 @@
 """From codes to real vectors: the matrices A_j, the public norm bound, and Z'Z from marginals.
 
 Source: Ferrando and Sheldon, "Private Regression via Data-Dependent Sufficient Statistic Perturbation" (TMLR),
-section 3.1, Propositions 3.1 and 3.2. Attribute j with codes 0..m_j-1 is encoded as z_[j] = A_j psi_j, psi_j the
+section 3.1, Propositions 3.1 and 3.2. Column j with codes 0..m_j-1 is encoded as z_[j] = A_j psi_j, psi_j the
 one-hot vector of its code: reduced one-hot (A_j = identity without row 0) or numeric (A_j = the row
 2s/(m_j-1) - 1, from the *public* size, not from the data's range). z = (x, y) with the target last. Beyond the paper:
 codes that stand for no value (missing, other) of a number are columns of their own in A_j.
@@ -18,21 +18,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 
 TaskName = Literal["linear", "logistic"]
 _LARGEST_SUM = 2**62
-ONE = ""  # in place of an attribute's name: the feature that is 1 in every row; see `CentredEncoder`
+ONE = ""  # in place of a column's name: the feature that is 1 in every row; see `CentredEncoder`
 
 # One sweep job fits dozens of models on the same rows: what was computed from a table lives as long as the table.
 _memory: WeakKeyDictionary[CountSource, dict[Any, NDArray[Any]]] = WeakKeyDictionary()
 
 
 class Encoder:
-    """Encode the attributes of a public domain as features, and one of them as the target.
+    """Encode the columns of a public domain as features, and one of them as the target.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ class Encoder:
         Features in this order, and the target anywhere among them.
     target : str
     one_hot : iterable of str, optional
-        Attributes to encode as reduced one-hot blocks (level 0 dropped); all others become one number in
+        Columns to encode as reduced one-hot blocks (level 0 dropped); all others become one number in
         [-1, 1], and where values may be missing (or other) an indicator besides: then the number is 0. The target may
         be among them (it is ignored), so one list serves every task of a data set.
-        Default: categorical attributes with more than two codes.
+        Default: categorical columns with more than two codes.
 
     Attributes
     ----------
     features : tuple of str
-        Attributes that become features, in domain order.
+        Columns that become features, in domain order.
     matrices : dict of str to ndarray of shape (p_j, m_j)
         A_j of every feature, in order, then of the target, shape (1, m).
     feature_names : tuple of str, length n_features
@@ -57,7 +57,7 @@ class Encoder:
         p, the number of columns of X.
     norm_bound : float
         B = sup of the 2-norm of x over the whole domain (attained): sqrt(k-1) when every one of the k-1 features
-        has at least two codes (Prop. 3.1); an indicator changes nothing, as its number is 0 where it is 1. An attribute
+        has at least two codes (Prop. 3.1); an indicator changes nothing, as its number is 0 where it is 1. A column
         with a single code is encoded as 0 and adds nothing.
 
     Raises
@@ -74,7 +74,7 @@ class Encoder:
     >>> encoder.transform(Table([[2, 0, 1]], domain))
     array([[ 0.,  1., -1.]])
     >>> encoder
-    Encoder('ill' from 3 features of 2 attributes, one-hot: region; norm bound 1.414)
+    Encoder('ill' from 3 features of 2 columns, one-hot: region; norm bound 1.414)
     """
 
     def __init__(self, domain: Domain, target: str, *, one_hot: Iterable[str] | None = None) -> None:
@@ -94,7 +94,7 @@ class Encoder:
             raise InputError(f"the domain holds only the target '{target}'; a model needs at least one feature")
         self.one_hot = one_hot_blocks(domain) if one_hot is None else frozenset(one_hot)
         for name in sorted(self.one_hot - set(domain.names)):
-            raise unknown_name("one-hot attribute", name, domain.names)
+            raise unknown_name("one-hot column", name, domain.names)
         self.matrices: dict[str, NDArray[np.float64]] = {
             name: np.eye(domain[name].size)[1:] if name in self.one_hot else _numeric_matrix(domain[name])
             for name in self.features
@@ -108,7 +108,7 @@ class Encoder:
 
     def __repr__(self) -> str:
         blocks = f", one-hot: {', '.join(sorted(self.one_hot - {self.target}))}" if self.one_hot - {self.target} else ""
-        said = f"{self.n_features} features of {len(self.features)} attributes{blocks}"
+        said = f"{self.n_features} features of {len(self.features)} columns{blocks}"
         return f"Encoder('{self.target}' from {said}; norm bound {self.norm_bound:.4g})"
 
     def transform(self, table: Table) -> NDArray[np.float64]:
@@ -224,7 +224,7 @@ class Encoder:
                 raise InputError(f"column '{name}' is missing; the table has {', '.join(table.domain.names)}")
             ours, theirs = self.domain[name].size, table.domain[name].size
             if ours != theirs:
-                raise InputError(f"attribute '{name}' has {theirs} codes in the table, {ours} in the encoder's domain")
+                raise InputError(f"column '{name}' has {theirs} codes in the table, {ours} in the encoder's domain")
 
 
 class CentredEncoder(Encoder):
@@ -279,7 +279,7 @@ class CentredEncoder(Encoder):
 
 
 def one_hot_blocks(domain: Domain) -> frozenset[str]:
-    """Return the attributes that become one-hot blocks where nothing else is asked for.
+    """Return the columns that become one-hot blocks where nothing else is asked for.
 
     >>> sorted(one_hot_blocks(Domain.from_sizes({"region": 3, "smoker": 2})))
     ['region']
@@ -288,7 +288,7 @@ def one_hot_blocks(domain: Domain) -> frozenset[str]:
 
 
 def widths(domain: Domain, one_hot: Iterable[str] | None = None) -> dict[str, int]:
-    """Return how many columns an `Encoder` makes of each attribute, without its matrices: there may be many codes.
+    """Return how many features an `Encoder` makes of each column, without its matrices: there may be many codes.
 
     >>> widths(Domain.from_sizes({"region": 3, "smoker": 2}))
     {'region': 2, 'smoker': 1}
@@ -319,7 +319,7 @@ def ztz(
     """
     names = [name for name in matrices if name != ONE]
     if one_way is None and len(names) < 2:
-        raise InputError("Z'Z from pairs needs at least two attributes")
+        raise InputError("Z'Z from pairs needs at least two columns")
     stops = np.cumsum([len(A) for A in matrices.values()])
     block = {j: slice(int(stop) - len(A), int(stop)) for (j, A), stop in zip(matrices.items(), stops, strict=True)}
     weighted = {j: np.zeros(matrices[j].shape[1]) for j in names}
@@ -379,22 +379,22 @@ def clipped_sums(sums: NDArray[Any]) -> NDArray[np.int64]:
     return np.clip(sums, -_LARGEST_SUM, _LARGEST_SUM).astype(np.int64)
 
 
-def _numeric_matrix(attribute: Attribute) -> NDArray[np.float64]:
-    """Return A_j of an attribute as a number; codes of no value (other, missing) are 0 there and have an indicator."""
-    size, extra = attribute.n_values, attribute.size - attribute.n_values
+def _numeric_matrix(column: Column) -> NDArray[np.float64]:
+    """Return A_j of a column as a number; codes of no value (other, missing) are 0 there and have an indicator."""
+    size, extra = column.n_values, column.size - column.n_values
     number = (2 * np.arange(size) / (size - 1) - 1)[None, :] if size > 1 else np.zeros((1, 1))
     if not extra:
         return number
-    matrix = np.zeros((1 + extra, attribute.size))
+    matrix = np.zeros((1 + extra, column.size))
     matrix[0, :size] = number
     matrix[1:, size:] = np.eye(extra)
     return matrix
 
 
-def _column_names(attribute: Attribute, *, one_hot: bool) -> list[str]:
+def _column_names(column: Column, *, one_hot: bool) -> list[str]:
     if not one_hot:
-        return [attribute.name, *(f"{attribute.name}={text}" for text in attribute.texts[attribute.n_values :])]
-    return [f"{attribute.name}={text}" for text in attribute.texts[1:]]
+        return [column.name, *(f"{column.name}={text}" for text in column.texts[column.n_values :])]
+    return [f"{column.name}={text}" for text in column.texts[1:]]
 
 
 def remember(table: CountSource, key: Any, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Private rows, and what methods may ask of them: exact counts of a few attributes, their number, the rows in batches.
+"""Private rows, and what methods may ask of them: exact counts of a few columns, their number, the rows in batches.
 
 In memory they are a `Table` of codes, or a `RawTable` of an open domain.
 """
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.cells import cells_of
 from marginalia.data.coding import ROWS, as_text, check_not_ambiguous
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.encode import Batch, check_columns, encode, zero_problems
 from marginalia.data.files import atomic_path
@@ -105,7 +105,7 @@ class CountSource(PrivateRows):
 
     @abstractmethod
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> CountSource:
-        """Return the same rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
+        """Return the same rows with every code c of column `name` replaced by ``codes[name][c]``, of `domain`."""
 
     @abstractmethod
     def batches(self) -> Iterator[Table]:
@@ -159,12 +159,12 @@ class Table(CountSource):
         array = np.asarray(codes)
         if array.ndim != 2 or array.shape[1] != len(domain):
             raise InputError(
-                f"codes have shape {array.shape}, the domain has {len(domain)} attributes: need (n, {len(domain)})"
+                f"codes have shape {array.shape}, the domain has {len(domain)} columns: need (n, {len(domain)})"
             )
         # Column-major: every reader works column by column.
         out = np.empty(array.shape, dtype=_compact(domain), order="F")
-        for j, attribute in enumerate(domain.attributes):
-            out[:, j] = _checked_column(array[:, j], attribute.name, attribute.size)
+        for j, column in enumerate(domain.columns):
+            out[:, j] = _checked_column(array[:, j], column.name, column.size)
         out.flags.writeable = False
         self.codes: NDArray[np.integer] = out
         self.domain = domain
@@ -213,7 +213,7 @@ class Table(CountSource):
         return f"Table({self.n_rows} rows, {self.domain!r})"
 
     def column(self, name: str) -> NDArray[np.integer]:
-        """Return the codes of attribute `name`, shape (n,)."""
+        """Return the codes of column `name`, shape (n,)."""
         return self.codes[:, self.domain.index(name)]
 
     def project(self, names: Sequence[str]) -> Table:
@@ -262,7 +262,7 @@ class Table(CountSource):
         """Do nothing: counting a table in memory once more is cheap."""
 
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> Table:
-        """Return the rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
+        """Return the rows with every code c of column `name` replaced by ``codes[name][c]``, of `domain`."""
         rows = Table(np.column_stack([codes[n][self.column(n)] for n in domain.names]), domain)
         return rows.of_units(self.unit, self.units, self.unit_keys)
 
@@ -282,12 +282,12 @@ class Table(CountSource):
         ----------
         frame : DataFrame
             Of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
-            Original values in the columns whose attribute has a `type`, codes in the others.
+            Original values in the columns whose column has a `type`, codes in the others.
         domain : Domain
-            Attributes in any order; columns that it ignores may be there or not. If it names a unit, that column has
+            Columns in any order; columns that it ignores may be there or not. If it names a unit, that column has
             to be there: at most `unit.rows` rows of each unit are kept.
         original : bool
-            False: codes in every column, whatever the attributes say.
+            False: codes in every column, whatever the columns say.
         where : str
             Named in error messages.
 
@@ -295,13 +295,13 @@ class Table(CountSource):
         ------
         InputError
             A column is missing, unknown or stands twice; a value has no code; codes and values could be confused
-            because an attribute has edges, or numbers as labels, and no `type`; a row is a structural zero.
+            because a column has edges, or numbers as labels, and no `type`; a row is a structural zero.
         """
         frame, unit = pandas_frame(frame), domain.unit
         columns = check_columns([str(c) for c in frame.columns], domain, where, "the file has")
         domain = domain.project(columns)
-        for attribute in domain if original else ():
-            check_not_ambiguous(attribute, where)
+        for column in domain if original else ():
+            check_not_ambiguous(column, where)
         [encoded] = encode([Batch(where, None, frame)], domain, original=original)
         rows = cls._trusted(encoded.codes.T.astype(_compact(domain)), domain)
         if unit is None:
@@ -341,7 +341,7 @@ class Table(CountSource):
         return cls.read(path, domain=domain)
 
     def to_frame(self, *, original: bool = False, random_state: Randomness = None) -> pd.DataFrame:
-        """Return the codes as a data frame, or the original values where the attribute has a `type`.
+        """Return the codes as a data frame, or the original values where the column has a `type`.
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class Table(CountSource):
         if not self.domain.rules.rules or not self.n_rows:
             return self
         more = None if draw is None else lambda n: draw(n).codes
-        codes = with_feasible_rows(self.codes, self.domain.attributes, self.domain.rules, rng, more)
+        codes = with_feasible_rows(self.codes, self.domain.columns, self.domain.rules, rng, more)
         return self if codes is self.codes else Table._trusted(codes, self.domain)
 
     def to_csv(
@@ -392,8 +392,8 @@ class Table(CountSource):
         With `csv_safe` texts that a spreadsheet would compute (``=HYPERLINK(...)``) begin with an apostrophe.
         """
         frame = self.to_frame(original=original, random_state=random_state)
-        for attribute in self.domain if original else ():
-            frame[attribute.name] = as_text(frame[attribute.name], attribute)
+        for column in self.domain if original else ():
+            frame[column.name] = as_text(frame[column.name], column)
         quoting = csv_quoting(frame.columns, _written(self.domain))
         frame = without_formulas(frame) if csv_safe else frame
         with atomic_path(path) as temporary:
@@ -408,8 +408,8 @@ class Table(CountSource):
     ) -> None:
         """Write a Parquet file, atomically; see `to_frame`."""
         frame = self.to_frame(original=original, random_state=random_state)
-        for attribute in self.domain if original else ():
-            frame[attribute.name] = _one_kind(frame[attribute.name], attribute)
+        for column in self.domain if original else ():
+            frame[column.name] = _one_kind(frame[column.name], column)
         with atomic_path(path) as temporary:
             frame.to_parquet(temporary, index=False)
 
@@ -723,20 +723,20 @@ def _parquet(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None
     named = {a.name: a for a in domain}
     coded = dict(zip(named, codes.T, strict=True))
     columns = values_under_rules(coded, named, domain.rules, np.random.default_rng(0))
-    columns |= {name: _one_kind(columns[name], attribute) for name, attribute in named.items()}
+    columns |= {name: _one_kind(columns[name], column) for name, column in named.items()}
     schema = pa.Schema.from_pandas(pd.DataFrame(columns), preserve_index=False)
     with parquet.ParquetWriter(path, schema) as writer:
         for frame in frames:
-            for attribute in domain:
-                frame[attribute.name] = _one_kind(frame[attribute.name], attribute)
+            for column in domain:
+                frame[column.name] = _one_kind(frame[column.name], column)
             writer.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
 
 
-def _one_kind(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
+def _one_kind(series: pd.Series[Any], column: Column) -> pd.Series[Any]:
     """Return a column as a Parquet file holds it: of one type, or as text where values stand beside special texts."""
-    if column.dtype != object or attribute.type == "string":
-        return column
-    return as_text(column, attribute).map(text, na_action="ignore").astype(object)
+    if series.dtype != object or column.type == "string":
+        return series
+    return as_text(series, column).map(text, na_action="ignore").astype(object)
 
 
 def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path, *, csv_safe: bool) -> None:
@@ -744,8 +744,8 @@ def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path, *, csv_safe
     header = True
     with path.open("w", encoding="utf-8", newline="") as file:
         for frame in frames:
-            for attribute in domain:
-                frame[attribute.name] = as_text(frame[attribute.name], attribute)
+            for column in domain:
+                frame[column.name] = as_text(frame[column.name], column)
             frame = without_formulas(frame) if csv_safe else frame
             frame.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
             header = False

@@ -25,7 +25,7 @@ from marginalia.errors import InputError, unknown_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalia.data.attribute import Attribute
+    from marginalia.data.column import Column
 
 Numbers = NDArray[np.int64]  # of the unit of each row: 0, 1, ...
 Hashes = NDArray[np.uint64]
@@ -45,7 +45,7 @@ class Unit:
     Parameters
     ----------
     column : str
-        Names the person or household of each row; it is never an attribute. Rows without a value are one unit together.
+        Names the person or household of each row; it is never a column. Rows without a value are one unit together.
     rows : int
         k, the most rows of a unit that are kept.
     type : {"string", "integer", "number", "date", "timestamp"}, optional
@@ -296,24 +296,24 @@ def hashes_of(texts: NDArray[Any]) -> Hashes:
         return hashes_of(np.array([text.encode(errors="surrogatepass") for text in texts.tolist()], dtype=object))
 
 
-def content_hashes(raw: pd.Series[Any], attribute: Attribute) -> Hashes:
-    """Return a hash of each raw cell of a column: of its number or time, where the attribute has such a type.
+def content_hashes(raw: pd.Series[Any], column: Column) -> Hashes:
+    """Return a hash of each raw cell of a column: of its number or time, where the column has such a type.
 
     What cannot be read has a hash of its text.
 
     >>> import pandas as pd
-    >>> from marginalia.data.attribute import Attribute
-    >>> age = Attribute("age", 1, edges=(0, 9), type="number")
+    >>> from marginalia.data.column import Column
+    >>> age = Column("age", 1, edges=(0, 9), type="number")
     >>> len(set(content_hashes(pd.Series(["7.50", 7.5, "?"]), age).tolist()))
     2
     """
     read: Callable[[Any], str] = values.text
-    if attribute.type in ("integer", "number"):
+    if column.type in ("integer", "number"):
         read = values.exact_text
-    elif attribute.counted_in is not None:
-        read = partial(values.time_text, format=attribute.format, zone=attribute.zone)
-    column = cells_of(raw, attribute.name, lenient=True)
-    texts, number = _numbered(list(_read_or_text(read, column)), column)
+    elif column.counted_in is not None:
+        read = partial(values.time_text, format=column.format, zone=column.zone)
+    cells = cells_of(raw, column.name, lenient=True)
+    texts, number = _numbered(list(_read_or_text(read, cells)), cells)
     return hashes_of(texts)[number]
 
 

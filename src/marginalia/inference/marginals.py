@@ -363,8 +363,8 @@ def numbers_of(release: Release, attribute: str) -> Array:
 def notes_on_bins(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """Return a note for each of these columns that is in bins: in the coded table a row has the middle of its bin.
 
-    >>> from marginalia.data import Attribute, Domain
-    >>> age = Attribute("age", 2, "numeric", edges=(0, 20, 60), type="number", top=True)
+    >>> from marginalia.data import Column, Domain
+    >>> age = Column("age", 2, "numeric", edges=(0, 20, 60), type="number", top=True)
     >>> notes_on_bins(Domain([age]), ["age"])
     ('age: a row counts as the middle of its bin, at most 20 from its value, and further in the open last one',)
     """

@@ -58,9 +58,9 @@ class TableRows:
     The design matrix and Z'Z are kept by the encoder as long as the table lives, so a sweep that fits dozens of
     models on one table computes them once.
 
-    >>> from marginalia.data.domain import Attribute, Domain
+    >>> from marginalia.data.domain import Column, Domain
     >>> from marginalia.data.table import Table
-    >>> table = Table([[0, 1], [2, 0]], Domain([Attribute("age", 3, "numeric"), Attribute("rich", 2)]))
+    >>> table = Table([[0, 1], [2, 0]], Domain([Column("age", 3, "numeric"), Column("rich", 2)]))
     >>> rows = TableRows(table, Encoder(table.domain, "rich"), "logistic")
     >>> rows.X, rows.y
     (array([[-1.],

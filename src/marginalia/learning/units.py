@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import NUMBERS, WHOLE, Attribute
+from marginalia.data.column import NUMBERS, WHOLE, Column
 from marginalia.data.encoding import Encoder
 from marginalia.data.reading import with_text_names
 from marginalia.data.table import Table
@@ -40,15 +40,15 @@ def features_of(frame: Any, encoder: Encoder) -> Table:
     )
 
 
-def code_values(attribute: Attribute) -> NDArray[np.float64]:
+def code_values(attribute: Column) -> NDArray[np.float64]:
     """Return the number that each code stands for, shape (n_values,).
 
     The middle of a bin (of integers, dates and timestamps: of its whole numbers; an open bin counts as it stands), a
     label that is a number, a date or timestamp as units since 1970-01-01; the code itself where labels are no numbers.
 
-    >>> code_values(Attribute("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
+    >>> code_values(Column("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
     array([ 8.5, 41. ])
-    >>> code_values(Attribute("pay", 3, labels=("low", "1", "2"), type="string"))
+    >>> code_values(Column("pay", 3, labels=("low", "1", "2"), type="string"))
     array([0., 1., 2.])
     """
     if attribute.edges is not None:
@@ -63,12 +63,12 @@ def code_values(attribute: Attribute) -> NDArray[np.float64]:
     return np.array(found) if found else np.arange(attribute.n_values, dtype=np.float64)
 
 
-def bin_reach(attribute: Attribute) -> float:
+def bin_reach(attribute: Column) -> float:
     """Return how far a value between the edges lies at most from the number of its bin (`code_values`).
 
     Half the widest bin; 0 where there are none, or each holds a single value.
 
-    >>> bin_reach(Attribute("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
+    >>> bin_reach(Column("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
     23.0
     """
     if attribute.edges is None:
@@ -83,7 +83,7 @@ def _ends_of_bins(edges: Sequence[float], *, whole: bool) -> tuple[NDArray[np.fl
     return (np.ceil(low), np.ceil(high) - 1) if whole else (low, high)
 
 
-def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
+def in_units(scores: NDArray[np.float64], attribute: Column) -> NDArray[Any]:
     """Return scaled scores, where the codes span [-1, 1], in the units of the target, shape (n,).
 
     Codes stand for `code_values`; between codes is linear interpolation, beyond the outer ones their values.
@@ -94,7 +94,7 @@ def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
 
     Examples
     --------
-    >>> in_units(np.array([-1.0, 0.0, 5.0]), Attribute("age", 2, "numeric", edges=(0, 20, 60), type="number"))
+    >>> in_units(np.array([-1.0, 0.0, 5.0]), Column("age", 2, "numeric", edges=(0, 20, 60), type="number"))
     array([10., 25., 40.])
     """
     codes = (scores + 1) / 2 * (attribute.n_values - 1)
@@ -104,12 +104,12 @@ def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
     return np.asarray(numbers, dtype=np.float64)
 
 
-def class_labels(attribute: Attribute) -> NDArray[Any]:
+def class_labels(attribute: Column) -> NDArray[Any]:
     """Return the original label of each code, shape (n_values,): what a data frame holds; a bin as its interval.
 
-    >>> class_labels(Attribute("ill", 2, labels=("no", "yes"), type="boolean"))
+    >>> class_labels(Column("ill", 2, labels=("no", "yes"), type="boolean"))
     array([False,  True])
-    >>> class_labels(Attribute("pay", 2, edges=(0, 50, 90), type="number"))
+    >>> class_labels(Column("pay", 2, edges=(0, 50, 90), type="number"))
     array(['[0, 50)', '[50, 90)'], dtype='<U8')
     """
     if attribute.holds_codes:

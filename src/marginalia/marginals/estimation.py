@@ -140,8 +140,8 @@ def estimate(
 
     Examples
     --------
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain([Attribute("a", 2), Attribute("b", 2)])
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain([Column("a", 2), Column("b", 2)])
     >>> model = estimate(domain, [Measurement(("a",), [30.0, 10.0], 1.0), Measurement(("b",), [20.0, 20.0], 1.0)])
     >>> model.marginal(("a", "b")).round(3)
     array([[15., 15.],

@@ -70,8 +70,8 @@ class GraphicalModel:
 
     Examples
     --------
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain([Attribute("a", 2), Attribute("b", 2)])
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain([Column("a", 2), Column("b", 2)])
     >>> model = GraphicalModel(domain, Plan([(0,)], (2, 2)), np.zeros(4), total=8)
     >>> model.marginal(("b", "a")), len(model.sample(3, np.random.default_rng(0)))
     (array([[2., 2.],
@@ -156,7 +156,7 @@ class GraphicalModel:
         """
         positions = [self.domain.index(a) for a in attributes]
         if len(set(positions)) != len(positions):
-            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
+            raise InputError(f"marginal({list(attributes)}): a column stands twice")
         order = sorted(range(len(positions)), key=positions.__getitem__)
         with one_blas_thread():
             table = self.probabilities(tuple(sorted(positions))) * self.total

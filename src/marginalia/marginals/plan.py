@@ -41,7 +41,7 @@ class Contraction:
         self.sizes = sizes
         self.end = start  # of the workspace used
         self.nodes: list[Node] = []  # tables made so far
-        # Attribute -> (left, right or None, message): the tables joined when it was summed out.
+        # Column -> (left, right or None, message): the tables joined when it was summed out.
         self.joined: dict[int, tuple[Node, Node | None, Node]] = {}
         self.operations = 0.0  # weighted multiply-adds, for predicting time
         self.n_scales = 0
@@ -434,8 +434,8 @@ class Cost:
 def predict_cost(domain: Domain, cliques: Iterable[Sequence[str]]) -> Cost:
     """Return the cost of a model with these cliques, without building it.
 
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain(Attribute(name, 10) for name in "abc")
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain(Column(name, 10) for name in "abc")
     >>> predict_cost(domain, [("a", "b"), ("b", "c")]).cells
     200.0
     """

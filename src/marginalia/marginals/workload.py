@@ -37,8 +37,8 @@ class Workload:
 
     Examples
     --------
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain(Attribute(name, 2) for name in "abc")
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain(Column(name, 2) for name in "abc")
     >>> Workload.parse(2, domain).names(domain)
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
@@ -67,7 +67,7 @@ class Workload:
             Unknown attribute, bad weight, nothing left, or more marginals than can be listed in memory.
         """
         if isinstance(workload, bool) or (isinstance(workload, int | np.integer) and workload < 1):
-            raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
+            raise InputError(f"workload must be a positive order or a list of tuples of columns, not {workload!r}")
         by_order = isinstance(workload, int | np.integer)
         if isinstance(workload, int | np.integer):
             order = min(int(workload), len(domain))
@@ -122,8 +122,8 @@ class Workload:
 def marginal_errors(workload: Sequence[Sequence[str]], a: Table, b: Table) -> NDArray[np.float64]:
     """Return half the L1 distance between the normalised marginals of two tables, one per workload member.
 
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain([Attribute("a", 2)])
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain([Column("a", 2)])
     >>> marginal_errors([("a",)], Table([[0], [1]], domain), Table([[0], [0]], domain))
     array([0.5])
     """
@@ -134,7 +134,7 @@ def marginal_errors(workload: Sequence[Sequence[str]], a: Table, b: Table) -> ND
 
 def _by_name(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
     if isinstance(workload, str) or not isinstance(workload, Iterable):
-        raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
+        raise InputError(f"workload must be a positive order or a list of tuples of columns, not {workload!r}")
     items = list(workload.items()) if isinstance(workload, Mapping) else [_with_weight(item) for item in workload]
     pairs = []
     for names, weight in items:
@@ -161,5 +161,5 @@ def _with_weight(item: object) -> tuple[Sequence[str], float]:
     if isinstance(item, Sequence) and len(item) == 2 and not isinstance(item, str) and not isinstance(item[0], str):
         return item[0], item[1]
     if not isinstance(item, Sequence):
-        raise InputError(f"workload: {item!r} is not a tuple of attribute names")
+        raise InputError(f"workload: {item!r} is not a tuple of column names")
     return item, 1.0

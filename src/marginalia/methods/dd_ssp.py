@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from marginalia.data.domain import Attribute, Domain, Public
+from marginalia.data.domain import Column, Domain, Public
 from marginalia.data.encoding import CentredEncoder, Encoder, ztz
 from marginalia.data.reading import is_frame
 from marginalia.data.table import CountSource, RawTable, Table
@@ -172,7 +172,7 @@ class _DDSSP(LinearLearner):
             known = source.domain_[attribute.name].size if attribute.name in source.domain_ else None
             if known != attribute.size:
                 raise InputError(
-                    f"attribute '{attribute.name}' with {attribute.size} codes is not in the domain that the marginals "
+                    f"column '{attribute.name}' with {attribute.size} codes is not in the domain that the marginals "
                     "were fitted on; fit them on this table, or pass them unfitted"
                 )
         return source
@@ -183,7 +183,7 @@ class _DDSSP(LinearLearner):
         columns = [*rows.X.T / rows.feature_bound, rows.y / rows.target_bound]
         sizes = [*[self.n_bins] * n_features, self.n_bins if self.task == "linear" else 2]
         names = [*(f"x{j}" for j in range(n_features)), "y"]
-        domain = Domain(Attribute(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
+        domain = Domain(Column(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
         unit = np.clip(np.column_stack(columns), -1, 1)
         return Table(np.rint((unit + 1) / 2 * (np.array(sizes) - 1)), domain)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.sources.complete import complete
 from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
@@ -262,7 +262,7 @@ def fit_learner(
     return model
 
 
-def _check_drop(target: Attribute, budget: Budget) -> None:
+def _check_drop(target: Column, budget: Budget) -> None:
     if target.missing is not None and budget.relation == Relation.REPLACE_ONE:
         half, delta = budget.epsilon / 2, budget.delta / (1 + math.exp(budget.epsilon / 2))
         raise InputError(
@@ -271,12 +271,12 @@ def _check_drop(target: Attribute, budget: Budget) -> None:
         )
 
 
-def _is_unsaid(attribute: Attribute) -> bool:
+def _is_unsaid(attribute: Column) -> bool:
     """Whether nothing is known of the codes but their number, as in a file of names and sizes."""
     return attribute.size > 2 and attribute.labels is None and attribute.edges is None and attribute.holds_codes
 
 
-def _task(chosen: Method, target: Attribute) -> str:
+def _task(chosen: Method, target: Column) -> str:
     able = {task for arm in chosen.arms for task in arm.tasks}
     if target.size == 2 and "logistic" in able:
         return "logistic"

@@ -104,7 +104,7 @@ class GaussianMarginals(WorkloadSynthesizer):
         """Return the attributes in domain order, `marginal` on them, and the standard deviation of its noise."""
         wanted = tuple(sorted(attributes, key=self.domain_.index))
         if len(set(wanted)) != len(wanted):
-            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
+            raise InputError(f"marginal({list(attributes)}): a column stands twice")
         holding = [m for m in self.measurements_ if set(wanted) <= set(m.attributes)]
         if not holding:
             text = ", ".join(wanted)

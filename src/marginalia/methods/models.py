@@ -35,10 +35,10 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     InputError for one that was fitted on arrays, whose columns have no public meaning.
 
     >>> import tempfile
-    >>> from marginalia.data.domain import Attribute
+    >>> from marginalia.data.domain import Column
     >>> from marginalia.data.table import Table
     >>> from marginalia.methods.ols import OLSRegressor
-    >>> domain = Domain([Attribute("age", 3, "numeric"), Attribute("pay", 3, "numeric")])
+    >>> domain = Domain([Column("age", 3, "numeric"), Column("pay", 3, "numeric")])
     >>> model = OLSRegressor().fit(Table([[0, 0], [2, 2]], domain), "pay")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_model(model, f"{folder}/model.json")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import CountSource, Table
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
@@ -228,7 +228,7 @@ class Compression:
     @property
     def compressed_domain(self) -> Domain:
         """The smaller domain; values keep no labels there."""
-        attributes = [Attribute(n, int(self.codes[n].max()) + 1) for n in self.domain.names]
+        attributes = [Column(n, int(self.codes[n].max()) + 1) for n in self.domain.names]
         return Domain(attributes, source=self.domain.source, structural_zeros=self.domain.structural_zeros)
 
     def merged(self, names: Sequence[str]) -> dict[str, NDArray[np.int64]]:

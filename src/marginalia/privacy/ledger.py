@@ -79,9 +79,9 @@ class PublicInput:
 def inputs_of_domain(domain: Domain) -> list[PublicInput]:
     """Return what a fit takes as known of its columns, and which of it was read off the private rows.
 
-    >>> from marginalia.data.attribute import Attribute
+    >>> from marginalia.data.column import Column
     >>> from marginalia.data.domain import Domain
-    >>> ward = Attribute("ward", 1, labels=("A",), type="string", inferred=("labels",))
+    >>> ward = Column("ward", 1, labels=("A",), type="string", inferred=("labels",))
     >>> [known.name for known in inputs_of_domain(Domain([ward]))]
     ['domain', 'read off the rows']
     """

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from marginalia.data.domain import Attribute
+from marginalia.data.domain import Column
 from marginalia.data.values import iso
 from marginalia.quality.quality import ColumnQuality
 from marginalia.reporting.panels import COLOURS
@@ -27,12 +27,12 @@ _LEGEND = 0.3
 _NAMED_COLUMNS = 45  # with more, the map of all pairs has no names
 
 
-def code_names(attribute: Attribute) -> list[str]:
+def code_names(attribute: Column) -> list[str]:
     """Return what each code stands for: its label, its bin, or the code itself.
 
-    >>> code_names(Attribute("age", 2, "numeric", edges=(0, 30, 65)))
+    >>> code_names(Column("age", 2, "numeric", edges=(0, 30, 65)))
     ['0 to 30', '30 to 65']
-    >>> code_names(Attribute("age", 2, "numeric", edges=(0, 30, 65), type="integer", top=True))
+    >>> code_names(Column("age", 2, "numeric", edges=(0, 30, 65), type="integer", top=True))
     ['0 to 30', '30 and above']
     """
     names, n = list(attribute.texts), attribute.n_values
@@ -48,11 +48,11 @@ def code_names(attribute: Attribute) -> list[str]:
     return names
 
 
-def _edge(attribute: Attribute, edge: float) -> str:
+def _edge(attribute: Column, edge: float) -> str:
     return f"{edge:.10g}" if attribute.counted_in is None else iso(edge, attribute.counted_in)
 
 
-def column_chart(attribute: Attribute, quality: ColumnQuality) -> Figure:
+def column_chart(attribute: Column, quality: ColumnQuality) -> Figure:
     """Draw the shares of the codes of one column in both tables."""
     shares = [counts / counts.sum() for counts in (quality.real, quality.synthetic)]
     ordered = attribute.kind != "categorical" and attribute.size > _BARS
@@ -60,7 +60,7 @@ def column_chart(attribute: Attribute, quality: ColumnQuality) -> Figure:
         return _steps(attribute, shares) if ordered else _bars(attribute, shares)
 
 
-def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure:
+def _bars(attribute: Column, shares: Sequence[NDArray[np.float64]]) -> Figure:
     """Draw a pair of bars for each code."""
     names = [_short(name) for name in code_names(attribute)]
     shown = np.arange(attribute.size)
@@ -85,7 +85,7 @@ def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure
     return figure
 
 
-def _steps(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure:
+def _steps(attribute: Column, shares: Sequence[NDArray[np.float64]]) -> Figure:
     """Draw outlines over the codes in their order; those of other and missing values stand apart on the right."""
     n = attribute.n_values
     extra = attribute.size - n
@@ -118,7 +118,7 @@ def _steps(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figur
     return figure
 
 
-def pair_chart(attributes: Sequence[Attribute], difference: NDArray[np.float64]) -> Figure:
+def pair_chart(attributes: Sequence[Column], difference: NDArray[np.float64]) -> Figure:
     """Draw the difference of shares, synthetic minus real, in every cell of a pair."""
     rows, columns = attributes
     most = float(np.abs(difference).max()) or 1.0
@@ -158,7 +158,7 @@ def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, str], float]
         return figure
 
 
-def _tick_names(attribute: Attribute, codes: Sequence[int]) -> list[str]:
+def _tick_names(attribute: Column, codes: Sequence[int]) -> list[str]:
     """Return short names for some codes: of a bin where it begins."""
     names = code_names(attribute)
     if attribute.edges is not None and attribute.labels is None:
@@ -167,7 +167,7 @@ def _tick_names(attribute: Attribute, codes: Sequence[int]) -> list[str]:
     return [_short(names[code], 14) for code in codes]
 
 
-def _round(attribute: Attribute, edge: float) -> str:
+def _round(attribute: Column, edge: float) -> str:
     """Return an edge as short as a tick needs it."""
     text = _edge(attribute, edge)
     if len(text) <= 6 or "-" in text[1:]:  # short, or a date

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.rules.raw_rows import obeyed
 from marginalia.data.units import Numbers
@@ -173,7 +173,7 @@ class RawQuality:
 def measure_raw(
     real: Mapping[str, Values],
     synthetic: Mapping[str, Values],
-    compared: Mapping[str, Attribute],
+    compared: Mapping[str, Column],
     *,
     rules: Mapping[str, Shares],
     units: Numbers | None = None,
@@ -186,7 +186,7 @@ def measure_raw(
     ----------
     real, synthetic : mapping of str to Values
         As `Sample.values` returns them, with rows.
-    compared : mapping of str to Attribute
+    compared : mapping of str to Column
         The attribute of each real column, as `attributes_of` returns them: causes name its bins.
     rules : mapping
         What `rules_obeyed` found.
@@ -227,8 +227,7 @@ def rules_obeyed(domain: Domain, real: pd.DataFrame, synthetic: pd.DataFrame) ->
     """Return, for each rule and derived column that a domain states, the shares of raw rows that obey it."""
     rules = domain.rules
     ours, theirs = (
-        {text: float(rows.mean()) for text, rows in obeyed(frame, domain.attributes, rules)}
-        for frame in (real, synthetic)
+        {text: float(rows.mean()) for text, rows in obeyed(frame, domain.columns, rules)} for frame in (real, synthetic)
     )
     return {text: (share, theirs.get(text, 0.0)) for text, share in ours.items()}
 
@@ -236,7 +235,7 @@ def rules_obeyed(domain: Domain, real: pd.DataFrame, synthetic: pd.DataFrame) ->
 # -- one column -----------------------------------------------------------------------------------------------------
 
 
-def _column(name: str, kind: str, real: Values, made: Values, attribute: Attribute) -> RawColumnQuality:
+def _column(name: str, kind: str, real: Values, made: Values, attribute: Column) -> RawColumnQuality:
     error = Partition.of_values({name: real}, {name: made}, FINE).error([name])
     points = _points(kind, real, made)
     if kind == "text":
@@ -323,7 +322,7 @@ def shown(kind: str, number: float) -> str:
     return text.removesuffix("T00:00:00")
 
 
-def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:
+def _fullest_bin(real: Values, attribute: Column) -> tuple[str, float]:
     """Return the bin of the domain that holds most of the real numbers, and their share; none without bins."""
     open_ended = attribute.lenient and attribute.n_values == 1  # of a column that has no bins
     if attribute.edges is None or open_ended or not real.finite.size:

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import NUMBERS, Attribute, PrivateBins
 from marginalia.data.cells import Cell, cells_of
+from marginalia.data.column import NUMBERS, Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
@@ -57,10 +57,10 @@ def random_half(units: Numbers, *, seed: int, larger: bool = False) -> NDArray[n
     return chosen[number]
 
 
-def kind_of(attribute: Attribute) -> str:
+def kind_of(attribute: Column) -> str:
     """Return whether cells of a column are compared as numbers, as times or as texts.
 
-    >>> kind_of(Attribute("age", 1, edges=(0, 9), type="integer")), kind_of(Attribute("ill", 2, type="boolean"))
+    >>> kind_of(Column("age", 1, edges=(0, 9), type="integer")), kind_of(Column("ill", 2, type="boolean"))
     ('number', 'text')
     """
     if attribute.type in _TIMES:
@@ -137,12 +137,12 @@ class Sample:
         """Return the codes of these rows."""
         return Table.from_frame(self.frame[list(domain.names)], domain, where=where)
 
-    def values(self, compared: Mapping[str, Attribute]) -> dict[str, Values]:
+    def values(self, compared: Mapping[str, Column]) -> dict[str, Values]:
         """Return the raw columns of these attributes that the table has."""
         return {name: values_of(self.frame[name], a) for name, a in compared.items() if name in self.frame.columns}
 
 
-def attributes_of(domain: Domain) -> dict[str, Attribute]:
+def attributes_of(domain: Domain) -> dict[str, Column]:
     """Return the attributes of a domain, and a placeholder for each column that it derives from them.
 
     >>> content = {"attributes": [{"name": "a", "type": "integer", "edges": [0, 9]}], "derived": {"b": "2 * a"}}
@@ -151,20 +151,20 @@ def attributes_of(domain: Domain) -> dict[str, Attribute]:
     """
     found = {attribute.name: attribute for attribute in domain}
     bins = PrivateBins("adaptive")
-    for name, compiled in domain.rules.compiled(domain.attributes).items():
+    for name, compiled in domain.rules.compiled(domain.columns).items():
         of_type: Any = compiled.type
         if of_type == "boolean":
-            found[name] = Attribute(name, 2, type="boolean")
+            found[name] = Column(name, 2, type="boolean")
         elif of_type == "string":
-            found[name] = Attribute(name, type="string", private="labels").placeholder()
+            found[name] = Column(name, type="string", private="labels").placeholder()
         elif of_type in NUMBERS and of_type != "timestamp":
-            found[name] = Attribute(name, type=of_type, private=bins).placeholder()
+            found[name] = Column(name, type=of_type, private=bins).placeholder()
         else:
-            found[name] = Attribute(name, type="timestamp", unit="second", private=bins).placeholder()
+            found[name] = Column(name, type="timestamp", unit="second", private=bins).placeholder()
     return found
 
 
-def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
+def values_of(cells: pd.Series[Any], attribute: Column) -> Values:
     """Return a raw column as what it is compared as; a cell without a value is the empty text."""
     column = cells_of(cells, attribute.name, lenient=True)
     distinct = [*column.listed, Cell("text", "")]

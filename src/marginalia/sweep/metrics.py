@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
+from marginalia.data.column import WIDE
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, remember
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
@@ -160,7 +160,7 @@ def marginal_error(
 
     queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)
     if not queries:
-        raise InputError("marginal error needs at least two attributes")
+        raise InputError("marginal error needs at least two columns")
     return float(np.mean([total_variation(answer(q), counted(table, q)) for q in queries]))
 
 

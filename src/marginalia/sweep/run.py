@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.files import for_the_owner
 from marginalia.data.table import RawTable, Rows, Table
@@ -396,7 +396,7 @@ def warm_up(job: Job, dataset: str) -> None:
     Each fit is a process that begins with what is loaded here.
     """
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("a", 2), Attribute("b", 2, "numeric"), Attribute("y", 2, "numeric")])
+    domain = Domain([Column("a", 2), Column("b", 2, "numeric"), Column("y", 2, "numeric")])
     rows = Table(rng.integers(0, 2, (60, 3)), domain)  # of two values each, which every method takes
     made = Prepared(dataset, rows, (Task("linear", "y"), Task("logistic", "y")), n_public=60)
     cells = {(cell.arm, cell.task): cell for cell in job.cells(made.tasks, 0)}

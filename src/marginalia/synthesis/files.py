@@ -124,7 +124,7 @@ def family(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def parameter(value: Any) -> Any:
-    """Undo JSON's turning of tuples into lists: a workload is a list of attribute tuples, some with a weight.
+    """Undo JSON's turning of tuples into lists: a workload is a list of tuples of columns, some with a weight.
 
     >>> parameter([["a", "b"]])
     [('a', 'b')]

@@ -1,7 +1,7 @@
 """Marginals from their residuals: no joint model, so no junction tree limits which can be released.
 
 *How much noise each residual of a workload gets*: the least total variance of its marginals, in closed form (Xiao, He,
-Zhang and Kifer 2023). Attribute i has n_i codes; the residual of A is measured with noise of variance sigma_A² on each
+Zhang and Kifer 2023). Column i has n_i codes; the residual of A is measured with noise of variance sigma_A² on each
 cell before the projection, and costs c_A/sigma_A², c_A the square of its sensitivity (`privacy.mechanisms.residuals`).
 The marginal on B is the sum over A ⊆ B of its residuals, each spread evenly over the axes B - A, so the variances of
 its cells add up to
@@ -244,7 +244,7 @@ class ResidualModel:
         """
         positions = [self.domain.index(a) for a in attributes]
         if len(set(positions)) != len(positions):
-            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
+            raise InputError(f"marginal({list(attributes)}): a column stands twice")
         clique = tuple(sorted(positions))
         return clique, [clique.index(a) for a in positions]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.data.rules.feasible import feasible_row, is_feasible, zeros_of_rules
 from marginalia.data.rules.ranges import Ranges
 from marginalia.data.rules.rules import Needs, Order, Rules
@@ -24,7 +24,7 @@ TYPES = ("integer", "number", "decimals", "date", "hour", "codes")
 def attributes(draw, name, kind):
     """Return a column of numbers, dates or times: labels or bins, open or not, with markers that are numbers or not."""
     if kind == "codes":
-        return Attribute(name, draw(st.integers(1, 5)))
+        return Column(name, draw(st.integers(1, 5)))
     times = kind in ("date", "hour")
     keys = {"hour": {"type": "timestamp", "unit": "hour"}, "decimals": {"type": "number", "decimals": 1}}.get(
         kind, {"type": kind}
@@ -36,15 +36,15 @@ def attributes(draw, name, kind):
     if draw(st.booleans()) and not times:
         values = draw(st.lists(st.integers(-6, 6).filter(lambda v: v != 3), min_size=1, max_size=4, unique=True))
         labels = tuple(map(str, sorted(values)))
-        return Attribute(name, len(labels) + more, labels=labels, **keys)
+        return Column(name, len(labels) + more, labels=labels, **keys)
     steps = {"number": [0.5, 1, 2.25, 1e-9], "decimals": [0.1, 0.3, 1, 2.5]}.get(kind, [1, 2, 3])
     edges = np.cumsum([draw(st.integers(-5, 5)), *draw(st.lists(st.sampled_from(steps), min_size=1, max_size=4))])
     edges = edges.round(1) if kind == "decimals" else edges
     ends = {"bottom": draw(st.booleans()), "top": draw(st.booleans())}
     try:
-        return Attribute(name, len(edges) - 1 + more, "numeric", edges=tuple(edges.tolist()), **ends, **keys)
+        return Column(name, len(edges) - 1 + more, "numeric", edges=tuple(edges.tolist()), **ends, **keys)
     except InputError:  # a bin of missing values alone
-        return Attribute(name, 2, "numeric", edges=(0.0, 4.0, 8.0), **{**keys, "missing": None, "special": ()})
+        return Column(name, 2, "numeric", edges=(0.0, 4.0, 8.0), **{**keys, "missing": None, "special": ()})
 
 
 @st.composite
@@ -53,8 +53,8 @@ def domains(draw):
     n = draw(st.integers(2, 6))
     kinds = draw(st.sampled_from([TYPES[3:5], TYPES[:3] + TYPES[5:]]))
     columns = [draw(attributes(f"n{i}", draw(st.sampled_from(kinds)))) for i in range(n)]
-    columns += [Attribute(f"s{i}", 3, labels=("x", "y"), type="string", missing=()) for i in range(2)]
-    columns.append(Attribute("flag", 2, type="boolean"))
+    columns += [Column(f"s{i}", 3, labels=("x", "y"), type="string", missing=()) for i in range(2)]
+    columns.append(Column("flag", 2, type="boolean"))
     names = [c.name for c in columns]
     optional = [c.name for c in columns if c.missing is not None]
     rules = []
@@ -234,8 +234,8 @@ def test_a_zero_of_an_order_is_a_pair_without_values():
     """By brute force over all pairs of whole numbers, bins open or not."""
     for edges in ((0, 2, 5), (1, 3, 4)):
         for strict in (False, True):
-            a = Attribute("a", 2, "numeric", edges=(0.0, 6.0, 8.0), type="integer", bottom=True)
-            b = Attribute("b", 2, "numeric", edges=tuple(map(float, edges)), type="integer", top=strict)
+            a = Column("a", 2, "numeric", edges=(0.0, 6.0, 8.0), type="integer", bottom=True)
+            b = Column("b", 2, "numeric", edges=tuple(map(float, edges)), type="integer", top=strict)
             rules = Rules.parse([f"a {'<' if strict else '<='} b"], {})
             held = set()
             for x in range(-9, 8):
@@ -249,7 +249,7 @@ def test_a_zero_of_an_order_is_a_pair_without_values():
 
 def test_a_chain_has_zeros_past_a_column_that_may_be_missing():
     """Not past one that always has a value: the zeros of its neighbours imply them."""
-    columns = [Attribute(n, 3, "numeric", edges=(0.0, 1.0, 2.0, 3.0), type="integer") for n in "abcd"]
+    columns = [Column(n, 3, "numeric", edges=(0.0, 1.0, 2.0, 3.0), type="integer") for n in "abcd"]
     columns[1] = columns[1].replace(size=4, missing=())
     domain = Domain(columns, rules=Rules.parse(["a <= b <= c < d"], {}))
     zeros = {z.attributes: set(z.cells) for z in domain.structural_zeros}
@@ -259,7 +259,7 @@ def test_a_chain_has_zeros_past_a_column_that_may_be_missing():
 
 
 def test_a_middle_without_a_value_does_not_loosen_a_chain():
-    columns = [Attribute(n, 3, "numeric", edges=(0.0, 5.0, 9.0), type="integer", missing=()) for n in ("a", "b", "c")]
+    columns = [Column(n, 3, "numeric", edges=(0.0, 5.0, 9.0), type="integer", missing=()) for n in ("a", "b", "c")]
     domain = Domain(columns, rules=Rules.parse(["a <= b < c"], {}))
     rows = Table([[1, 2, 0], [1, 2, 1], [0, 0, 0]] * 50, domain).obeying(np.random.default_rng(0))
     frame = rows.to_frame(original=True, random_state=0)
@@ -269,7 +269,7 @@ def test_a_middle_without_a_value_does_not_loosen_a_chain():
 
 def test_bins_drawn_under_an_order_have_the_law_of_bins_given_the_order():
     """Of two equal bins: the density of the smaller one falls linearly."""
-    columns = [Attribute(n, 1, "numeric", edges=(0.0, 100.0), type="integer") for n in "ab"]
+    columns = [Column(n, 1, "numeric", edges=(0.0, 100.0), type="integer") for n in "ab"]
     domain = Domain(columns, rules=Rules.parse(["a <= b"], {}))
     frame = Table(np.zeros((40_000, 2), dtype=int), domain).to_frame(original=True, random_state=1)
     assert (frame["a"] <= frame["b"]).all()
@@ -280,7 +280,7 @@ def test_bins_drawn_under_an_order_have_the_law_of_bins_given_the_order():
 
 def test_values_of_a_tight_order_are_found_one_after_the_other():
     """Eight columns in one bin: one row in 8! is in order by chance."""
-    columns = [Attribute(f"x{i}", 1, "numeric", edges=(0.0, 9.0), type="integer") for i in range(8)]
+    columns = [Column(f"x{i}", 1, "numeric", edges=(0.0, 9.0), type="integer") for i in range(8)]
     domain = Domain(columns, rules=Rules.parse([" < ".join(a.name for a in columns)], {}))
     frame = Table(np.zeros((500, 8), dtype=int), domain).to_frame(original=True, random_state=1)
     assert (np.diff(frame.to_numpy(), axis=1) > 0).all()
@@ -288,20 +288,20 @@ def test_values_of_a_tight_order_are_found_one_after_the_other():
 
 
 def test_an_open_bin_is_left_through_its_open_end_alone():
-    a = Attribute("a", 1, "numeric", edges=(30.0, 40.0), type="integer")
-    b = Attribute("b", 1, "numeric", edges=(0.0, 10.0), type="integer", top=True)
+    a = Column("a", 1, "numeric", edges=(30.0, 40.0), type="integer")
+    b = Column("b", 1, "numeric", edges=(0.0, 10.0), type="integer", top=True)
     rules = Rules.parse(["a < b"], {})
     frame = Table(np.zeros((99, 2), dtype=int), Domain([a, b], rules=rules)).to_frame(original=True)
     assert (frame["a"] < frame["b"]).all()
     assert frame["a"].between(30, 39).all()
-    closed = Attribute("b", 1, "numeric", edges=(0.0, 10.0), type="integer")
+    closed = Column("b", 1, "numeric", edges=(0.0, 10.0), type="integer")
     with pytest.raises(InputError, match="leave no possible row"):
         Domain([a, closed], rules=rules)
 
 
 def test_values_that_are_sorted_have_the_law_of_the_order():
     """Of columns of one bin: the mean of the i-th of n is that of an order statistic."""
-    columns = [Attribute(f"x{i}", 1, "numeric", edges=(0.0, 1.0), type="number") for i in range(9)]
+    columns = [Column(f"x{i}", 1, "numeric", edges=(0.0, 1.0), type="number") for i in range(9)]
     domain = Domain(columns, rules=Rules.parse([" <= ".join(a.name for a in columns)], {}))
     frame = Table(np.zeros((4000, 9), dtype=int), domain).to_frame(original=True, random_state=1)
     assert np.abs(frame.mean().to_numpy() - np.arange(1, 10) / 10).max() < 0.01
@@ -309,7 +309,7 @@ def test_values_that_are_sorted_have_the_law_of_the_order():
 
 def test_fractions_next_to_a_special_text_are_kept():
     """A column with special texts is one of objects, and its numbers are no integers."""
-    a, b = (Attribute(n, 2, "numeric", edges=(0.0, 1.0), type="number", special=("refused",), decimals=2) for n in "ab")
+    a, b = (Column(n, 2, "numeric", edges=(0.0, 1.0), type="number", special=("refused",), decimals=2) for n in "ab")
     frame = Table(np.zeros((200, 2), dtype=int), Domain([a, b], rules=Rules.parse(["a < b"], {}))).to_frame(
         original=True, random_state=0
     )
@@ -318,7 +318,7 @@ def test_fractions_next_to_a_special_text_are_kept():
 
 
 def test_decimals_stay_what_they_are():
-    """A grid of cents, as far as an attribute knows one."""
+    """A grid of cents, as far as a column knows one."""
     nothing = np.full(1, np.nan)
     cents = Ranges(nothing, nothing, nothing, nothing, 1, 100, frozenset({0.03}))
     x = np.array([0.01, 0.29, 1.1, 4.35, 0.021])
@@ -334,7 +334,7 @@ def uniform(domain, rng):
 def test_infeasible_rows_are_replaced_by_rows_of_the_same_law():
     """Rejection: all columns have the law of the drawn rows given the rules, and feasible rows stay in their place."""
     rng = np.random.default_rng(0)
-    columns = [Attribute(n, 3, "numeric", edges=(0.0, 1.0, 2.0, 3.0), type="integer") for n in "abc"]
+    columns = [Column(n, 3, "numeric", edges=(0.0, 1.0, 2.0, 3.0), type="integer") for n in "abc"]
     domain = Domain(columns, rules=Rules.parse(["a <= b"], {}))
     draw = uniform(domain, rng)
     table = draw(60_000)
@@ -349,8 +349,8 @@ def test_infeasible_rows_are_replaced_by_rows_of_the_same_law():
 
 def test_rows_are_repeated_only_after_all_samples():
     """One row in 2^12 is feasible: 32 samples of 1,024 rows hold about eight."""
-    columns = [Attribute(f"x{i}", 2, labels=("x",), type="string", missing=()) for i in range(12)]
-    columns.append(Attribute("y", 1000))
+    columns = [Column(f"x{i}", 2, labels=("x",), type="string", missing=()) for i in range(12)]
+    columns.append(Column("y", 1000))
     rules = Rules.parse([{"never": {f"x{i}": "missing", "y": list(map(str, range(1000)))}} for i in range(12)], {})
     rng = np.random.default_rng(0)
     domain = Domain(columns, rules=rules)
@@ -370,8 +370,8 @@ def test_rows_are_repeated_only_after_all_samples():
 
 
 def test_rows_are_found_by_search_where_no_sample_has_one():
-    columns = [Attribute(n, 2, "numeric", edges=(0.0, 1.0, 2.0), type="integer") for n in "ab"]
-    domain = Domain([*columns, Attribute("c", 9)], rules=Rules.parse(["a < b"], {}))
+    columns = [Column(n, 2, "numeric", edges=(0.0, 1.0, 2.0), type="integer") for n in "ab"]
+    domain = Domain([*columns, Column("c", 9)], rules=Rules.parse(["a < b"], {}))
     table = Table([[1, 0, c] for c in range(9)], domain)
     rows = table.obeying(np.random.default_rng(0), lambda n: Table([[1, 0, 3]] * n, domain))
     assert rows.codes.tolist() == [[0, 1, c] for c in range(9)]
@@ -379,8 +379,8 @@ def test_rows_are_found_by_search_where_no_sample_has_one():
 
 def test_a_contradiction_of_bought_columns_is_refused_when_rows_are_drawn():
     """The domain of a fit is not refused, for that would reveal labels; its rows are."""
-    ward = Attribute("ward", 3, labels=("x",), type="string", other="other", missing=(), lenient=True)
-    columns = [ward, Attribute("sex", 1, labels=("f",), type="string")]
+    ward = Column("ward", 3, labels=("x",), type="string", other="other", missing=(), lenient=True)
+    columns = [ward, Column("sex", 1, labels=("f",), type="string")]
     rule = {"never": {"ward": ["x", "other", "missing"], "sex": "f"}}
     domain = Domain(columns, rules=Rules.parse([rule], {}))
     with pytest.raises(InputError, match="leave no possible row"):
@@ -389,13 +389,13 @@ def test_a_contradiction_of_bought_columns_is_refused_when_rows_are_drawn():
 
 def test_contradictions_of_many_columns_are_found():
     """A chain that is too long for its bins, and sets that leave no label, far from the first column."""
-    bins = [Attribute(f"x{i}", 20, "numeric", edges=tuple(map(float, range(21))), type="integer") for i in range(21)]
+    bins = [Column(f"x{i}", 20, "numeric", edges=tuple(map(float, range(21))), type="integer") for i in range(21)]
     rule = " < ".join(a.name for a in bins)
     with pytest.raises(InputError, match="leave no possible row"):
         Domain(bins, rules=Rules.parse([rule], {}))
     fine = Domain([*bins[:-1], bins[-1].replace(top=True)], rules=Rules.parse([rule], {}))
     assert set(feasible_row({a.name: a for a in fine}, fine.rules).values()) == {*range(20)}
-    other = [Attribute(f"s{i}", 2, labels=("x", "y"), type="string") for i in range(30)]
+    other = [Column(f"s{i}", 2, labels=("x", "y"), type="string") for i in range(30)]
     never = [{"never": {"s28": s, "s29": t}} for s in "xy" for t in "xy"]
     with pytest.raises(InputError, match="leave no possible row"):
         Domain(other, rules=Rules.parse([*never, *({"never": {"s0": "x", f"s{i}": "x"}} for i in range(1, 28))], {}))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.chebyshev.chebyshev import choose_axes
 from marginalia.methods.chebyshev.measures import Measure
@@ -17,9 +17,7 @@ from marginalia.privacy.session import Session
 from marginalia.synthesis import ChebyshevMomentMatching
 from marginalia.synthesis.base import Synthesizer, copies
 
-DOMAIN = Domain(
-    [Attribute("age", 30, "numeric"), Attribute("hours", 20, "ordinal"), Attribute("label", 2)], source="documented"
-)
+DOMAIN = Domain([Column("age", 30, "numeric"), Column("hours", 20, "ordinal"), Column("label", 2)], source="documented")
 
 
 def table(n: int = 3000, seed: int = 0) -> Table:
@@ -119,7 +117,7 @@ def test_same_seed_same_bytes_and_the_order_of_records_does_not_matter(fitted):
 
 def test_exchanging_axes_exchanges_the_fit():
     """With equal degrees and almost no noise the density follows a permutation of the columns."""
-    domain = Domain([Attribute("x", 9, "numeric"), Attribute("y", 9, "numeric")])
+    domain = Domain([Column("x", 9, "numeric"), Column("y", 9, "numeric")])
     codes = np.random.default_rng(0).integers(0, 9, (400, 2)) // [1, 2]
     one = ChebyshevMomentMatching(epsilon=1e6, m=8, tolerance=1e-3, random_state=0).fit(Table(codes, domain))
     two = ChebyshevMomentMatching(epsilon=1e6, m=8, tolerance=1e-3, random_state=0).fit(Table(codes[:, ::-1], domain))
@@ -204,12 +202,12 @@ def test_bad_parameters_give_one_clear_line(parameters, message):
 
 
 def test_columns_it_cannot_see_are_named():
-    domain = Domain([Attribute("age", 30, "numeric"), Attribute("race", 5)])
+    domain = Domain([Column("age", 30, "numeric"), Column("race", 5)])
     with pytest.raises(InputError, match="'race' is categorical with 5 codes"):
         ChebyshevMomentMatching().fit(Table(np.zeros((3, 2), int), domain))
     with pytest.raises(InputError, match="single code"):
-        ChebyshevMomentMatching().fit(Table(np.zeros((3, 1), int), Domain([Attribute("x", 1, "numeric")])))
-    five = Domain([Attribute(str(i), 3, "ordinal") for i in range(5)])
+        ChebyshevMomentMatching().fit(Table(np.zeros((3, 1), int), Domain([Column("x", 1, "numeric")])))
+    five = Domain([Column(str(i), 3, "ordinal") for i in range(5)])
     with pytest.raises(InputError, match="5 columns"):
         ChebyshevMomentMatching().fit(Table(np.zeros((3, 5), int), five))
     with pytest.raises(InputError, match="no rows"):

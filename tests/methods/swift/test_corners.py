@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 from tiers import others_slow
 
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.sources.files import stream_files
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -122,7 +122,7 @@ def test_a_fit_that_is_killed_leaves_nothing_that_answers(monkeypatch):
 
 def test_impossible_cells_wider_than_the_limit_stay_empty():
     domain = Domain(
-        [Attribute("a", 50), Attribute("b", 50), Attribute("c", 2)],
+        [Column("a", 50), Column("b", 50), Column("c", 2)],
         structural_zeros=[StructuralZeros(("a", "b"), ((0, 0), (3, 4)))],
     )
     codes = np.column_stack([np.arange(900) % 49 + 1, np.arange(900) % 7, np.arange(900) % 2])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.domain import Column, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
@@ -128,7 +128,7 @@ def test_one_way_workloads_and_one_column_spend_all_on_one_way_marginals():
 
 def test_impossible_cells_stay_empty():
     domain = Domain(
-        [Attribute("a", 2), Attribute("b", 2), Attribute("c", 3)],
+        [Column("a", 2), Column("b", 2), Column("c", 3)],
         structural_zeros=[StructuralZeros(("a", "b"), ((0, 1),))],
     )
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 from card_contract import check_card
 from tiers import others_slow
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.chebyshev.measures import GridMeasure
 from marginalia.methods.chebyshev.moments import Degrees, histogram
@@ -52,9 +52,7 @@ SMALL = {
 def prepared(tmp_path_factory):
     """Return the folder of small made-up tables under the names of the catalogue's."""
     root = tmp_path_factory.mktemp("prepared")
-    smooth = Domain(
-        [Attribute("age", 9, "numeric"), Attribute("hours-per-week", 7, "ordinal"), Attribute("income>50K", 2)]
-    )
+    smooth = Domain([Column("age", 9, "numeric"), Column("hours-per-week", 7, "ordinal"), Column("income>50K", 2)])
     table = Table(np.random.default_rng(0).integers(0, [9, 7, 2], (200, 3)), smooth)
     for name in ("adult_smooth4", "compas_smooth3"):
         Prepared(name, table, (Task("logistic", "income>50K"),)).save(root / name)

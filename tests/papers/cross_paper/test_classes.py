@@ -6,7 +6,7 @@ import pytest
 from card_contract import check_card
 from sklearn.metrics import roc_auc_score
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
 from marginalia.papers.cross_paper.cross_paper_classes import CLASSES, MAJORITY, PUBLIC, TARGETS, macro_auc
@@ -22,7 +22,7 @@ def prepared(tmp_path_factory):
     for name, target in TARGETS.items():
         codes = rng.integers(0, [5, 3, 3, 2], (3000, 4))
         codes[:, 2] = np.clip((codes[:, 0] + codes[:, 1] + rng.integers(0, 2, 3000)) // 3, 0, 2)
-        columns = [Attribute("a", 5, "numeric"), Attribute("b", 3, "ordinal"), Attribute(target, 3), Attribute("z", 2)]
+        columns = [Column("a", 5, "numeric"), Column("b", 3, "ordinal"), Column(target, 3), Column("z", 2)]
         table = Table(codes, Domain(columns))
         Prepared(name, table, (Task("logistic", "z", one_hot=(target,)),)).save(folder / name)
     return folder

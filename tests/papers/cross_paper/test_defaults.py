@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
 from marginalia.papers.cross_paper.cross_paper_defaults import DEFAULTS
@@ -18,7 +18,7 @@ def rows(tmp_path_factory):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, [5, 3, 2], (2000, 3))
     codes[:, 2] = (codes[:, 0] + rng.integers(0, 3, 2000) > 3).astype(int)
-    table = Table(codes, Domain([Attribute("age", 5, "numeric"), Attribute("job", 3), Attribute("income", 2)]))
+    table = Table(codes, Domain([Column("age", 5, "numeric"), Column("job", 3), Column("income", 2)]))
     folder = tmp_path_factory.mktemp("prepared") / "adult"
     Prepared("adult", table, (Task("logistic", "income"), Task("linear", "age"))).save(folder)
     return DEFAULTS.run("adult", SETTINGS, 0, {"adult": folder})

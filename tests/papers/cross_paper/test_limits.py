@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from card_contract import check_card
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning import (
@@ -33,7 +33,7 @@ def table():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, [5, 3, 2], (2000, 3))
     codes[:, 2] = codes[:, 0] + rng.integers(0, 3, 2000) > 3
-    return Table(codes, Domain([Attribute("age", 5, "numeric"), Attribute("job", 3), Attribute("income", 2)]))
+    return Table(codes, Domain([Column("age", 5, "numeric"), Column("job", 3), Column("income", 2)]))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from tiers import others_slow
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
 from marginalia.papers.registry import card as card_of
@@ -26,7 +26,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     rng = np.random.default_rng(0)
-    domain = Domain([Attribute("age", 5, "numeric"), Attribute("job", 3), Attribute("income", 2)])
+    domain = Domain([Column("age", 5, "numeric"), Column("job", 3), Column("income", 2)])
     codes = rng.integers(0, [5, 3, 2], (400, 3))
     codes[:, 2] = (codes[:, 0] + rng.integers(0, 3, 400) > 3).astype(int)
     table = Table(codes, domain)

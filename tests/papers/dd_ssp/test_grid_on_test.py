@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
@@ -28,9 +28,7 @@ def rows(n, seed):
     x = rng.integers(0, 6, (n, 3))
     z = np.clip(x[:, 0] + rng.integers(0, 3, n), 0, 7)
     y = (x[:, 0] + x[:, 1] > 5).astype(int)
-    domain = Domain(
-        [*(Attribute(name, 6, "numeric") for name in "abc"), Attribute("z", 8, "numeric"), Attribute("y", 2)]
-    )
+    domain = Domain([*(Column(name, 6, "numeric") for name in "abc"), Column("z", 8, "numeric"), Column("y", 2)])
     return Table(np.column_stack([x, z, y]), domain)
 
 

@@ -77,7 +77,7 @@ def describe(name: str | Entry) -> dict[str, Any]:
         for role, file in item.files.items()
         for edition in file.editions
     ]
-    columns = item.declared.attributes if item.declared else ()
+    columns = item.declared.columns if item.declared else ()
     content["attributes"] = [{"name": c.name, "size": c.size or None, "kind": c.kind} for c in columns]
     return content
 

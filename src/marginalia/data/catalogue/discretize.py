@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.catalogue.entry import Entry
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 
@@ -31,8 +31,8 @@ def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
     assert entry.declared is not None  # of every entry whose source has a reader of its own
     raw = entry.declared
     table = Table.from_frame(frame.filter(items=raw.names), raw, where=entry.name)
-    attributes = [Attribute(a.name, a.size, a.kind, a.labels, a.edges) for a in raw]
-    return Table(table.codes, Domain(attributes, source=entry.domain_source or "declared"))
+    columns = [Column(a.name, a.size, a.kind, a.labels, a.edges) for a in raw]
+    return Table(table.codes, Domain(columns, source=entry.domain_source or "declared"))
 
 
 def loader(read: Read, prepare: Prepare = lambda _, raw: raw) -> Callable[[Entry, Files], Table]:

@@ -108,7 +108,7 @@ class Entry(Strict):
     n_public: int | None = Field(default=None, ge=1)  # a public number to take for `rows` where the true one is private
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
-    domain: dict[str, Any] | None = None  # what a domain file says, in place of attributes
+    domain: dict[str, Any] | None = None  # what a domain file says, in place of columns
     preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of a run's budget, for what it learns
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says

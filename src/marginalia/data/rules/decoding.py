@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
 from marginalia.data.coding import drawn_numbers, original_values, with_types
+from marginalia.data.column import Column
 from marginalia.data.rules.expressions import Expression
 from marginalia.data.rules.feasible import Codes, is_feasible, limits
 from marginalia.data.rules.ranges import Floats, Ranges, seconds_of
@@ -23,14 +23,14 @@ ROUNDS = 8  # of drawing the values of a row again before they are sorted
 
 
 def values_under_rules(
-    codes: Mapping[str, Codes], attributes: Mapping[str, Attribute], rules: Rules, rng: np.random.Generator
+    codes: Mapping[str, Codes], columns: Mapping[str, Column], rules: Rules, rng: np.random.Generator
 ) -> dict[str, pd.Series[Any]]:
     """Return the values behind codes (see `original_values`) that obey all orders, and the derived columns.
 
     Parameters
     ----------
     codes : dict of name to ndarray of shape (n,)
-    attributes : dict of name to Attribute
+    columns : dict of name to Column
     rules : Rules
     rng : Generator
 
@@ -43,7 +43,7 @@ def values_under_rules(
 
     Examples
     --------
-    >>> named = {name: Attribute(name, 1, edges=(0, 10), type="integer") for name in "ab"}
+    >>> named = {name: Column(name, 1, edges=(0, 10), type="integer") for name in "ab"}
     >>> codes = {"a": np.zeros(1, int), "b": np.zeros(1, int)}
     >>> drawn = values_under_rules(codes, named, Rules.parse(["a < b"], {"c": "b - a"}), np.random.default_rng(0))
     >>> {name: column.tolist() for name, column in drawn.items()}
@@ -51,45 +51,44 @@ def values_under_rules(
     """
     orders = Rules(tuple(rule for rule in rules.rules if isinstance(rule, Order)))
     tied = {*orders.sequence, *(name for _, text in rules.derived for name in Expression(text).names)}
-    columns: dict[str, pd.Series[Any]] = {}
+    series: dict[str, pd.Series[Any]] = {}
     numbers: dict[str, Floats] = {}
-    for name, attribute in attributes.items():
-        if name in tied and attribute.type not in ("string", "boolean"):
-            numbers[name] = drawn_numbers(codes[name], attribute, rng) * seconds_of(attribute)
+    for name, column in columns.items():
+        if name in tied and column.type not in ("string", "boolean"):
+            numbers[name] = drawn_numbers(codes[name], column, rng) * seconds_of(column)
         else:
-            columns[name] = original_values(codes[name], attribute, rng)
+            series[name] = original_values(codes[name], column, rng)
     for component in orders.components:
-        _order(numbers, codes, attributes, component, rng)
-    numbers = {name: column / seconds_of(attributes[name]) for name, column in numbers.items()}
-    columns |= {name: with_types(column, codes[name], attributes[name]) for name, column in numbers.items()}
-    columns = {name: columns[name] for name in attributes}
-    return columns | _derived(columns, numbers, codes, attributes, rules)
+        _order(numbers, codes, columns, component, rng)
+    numbers = {name: array / seconds_of(columns[name]) for name, array in numbers.items()}
+    series |= {name: with_types(array, codes[name], columns[name]) for name, array in numbers.items()}
+    series = {name: series[name] for name in columns}
+    return series | _derived(series, numbers, codes, columns, rules)
 
 
 def _order(
     numbers: dict[str, Floats],
     codes: Mapping[str, Codes],
-    attributes: Mapping[str, Attribute],
+    columns: Mapping[str, Column],
     rules: Rules,
     rng: np.random.Generator,
 ) -> None:
     """Make the numbers of columns that orders tie together obey, in place."""
     codes = {name: codes[name] for name in rules.sequence}
-    rows = np.flatnonzero(~in_order(numbers, rules) & is_feasible(codes, attributes, rules))
+    rows = np.flatnonzero(~in_order(numbers, rules) & is_feasible(codes, columns, rules))
     for _ in range(ROUNDS):
         if not rows.size:
             return
         for name in rules.sequence:
-            attribute = attributes[name]
-            numbers[name][rows] = drawn_numbers(codes[name][rows], attribute, rng) * seconds_of(attribute)
+            numbers[name][rows] = drawn_numbers(codes[name][rows], columns[name], rng) * seconds_of(columns[name])
         rows = rows[~in_order({name: numbers[name][rows] for name in rules.sequence}, rules)]
     codes = {name: column[rows] for name, column in codes.items()}
     drawn = np.column_stack([numbers[name][rows] for name in rules.sequence])
     in_turn = np.sort(drawn, axis=1)  # NaN last
     drawn[~np.isnan(drawn)] = in_turn[~np.isnan(in_turn)]
-    largest = limits(codes, attributes, rules, upper=True)
+    largest = limits(codes, columns, rules, upper=True)
     for name, column in zip(rules.sequence, drawn.T, strict=True):
-        ranges = Ranges.of(attributes[name])
+        ranges = Ranges.of(columns[name])
         found = np.clip(ranges.at_least(column), ranges.low[codes[name]], ranges.high[codes[name]])
         found = np.minimum(found, largest[name])
         for below, above, strict in rules.edges:
@@ -113,21 +112,21 @@ def in_order(numbers: Mapping[str, Floats], rules: Rules) -> NDArray[np.bool_]:
 
 
 def _derived(
-    columns: Mapping[str, pd.Series[Any]],
+    series: Mapping[str, pd.Series[Any]],
     numbers: Mapping[str, Floats],
     codes: Mapping[str, Codes],
-    attributes: Mapping[str, Attribute],
+    columns: Mapping[str, Column],
     rules: Rules,
 ) -> dict[str, pd.Series[Any]]:
     known: dict[str, NDArray[Any]] = dict(numbers)
-    for name in {name for _, text in rules.derived for name in Expression(text).names} & set(attributes) - set(numbers):
-        present = has_value(attributes[name])[codes[name]]
-        if attributes[name].type == "string":
-            known[name] = columns[name].astype(object).where(present, None).to_numpy()
+    for name in {name for _, text in rules.derived for name in Expression(text).names} & set(columns) - set(numbers):
+        present = has_value(columns[name])[codes[name]]
+        if columns[name].type == "string":
+            known[name] = series[name].astype(object).where(present, None).to_numpy()
         else:
             known[name] = np.where(present, codes[name] == 1, np.nan)
     found = {}
-    for name, compiled in rules.compiled(attributes.values()).items():
+    for name, compiled in rules.compiled(columns.values()).items():
         known[name] = np.broadcast_to(compiled.of(known), (len(next(iter(codes.values()))),))
         found[name] = _series(known[name], compiled.type)
     return found

@@ -4,7 +4,7 @@ DuckDB parses an expression. Each node of the parse tree must be of a kind that 
 constant, a column, a comparison, `CASE`, a cast or one of `FUNCTIONS`. Subqueries, files, aggregates, windows, random
 numbers and the clock are therefore rejected before any row is read, and DuckDB may read no file in any case.
 
-A value is an array of rows: numbers, dates (days, see `marginalia.data.attribute`), times (whole units) and truth
+A value is an array of rows: numbers, dates (days, see `marginalia.data.column`), times (whole units) and truth
 values are doubles, NaN where they are missing; texts are objects, None where they are missing.
 """
 

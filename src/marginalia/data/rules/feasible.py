@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute, StructuralZeros
+from marginalia.data.column import Column, StructuralZeros
 from marginalia.data.rules.ranges import Floats, Ranges
 from marginalia.data.rules.rules import Needs, Never, Order, Rule, Rules, chosen, has_value
 from marginalia.errors import InputError
@@ -20,14 +20,14 @@ _FEWEST = 1024  # rows of such a sample
 _NODES = 100_000  # of the search for one feasible row
 
 
-def is_feasible(codes: Mapping[str, Codes], attributes: Mapping[str, Attribute], rules: Rules) -> NDArray[np.bool_]:
+def is_feasible(codes: Mapping[str, Codes], columns: Mapping[str, Column], rules: Rules) -> NDArray[np.bool_]:
     """Return which rows are feasible: some values of their codes obey all rules together.
 
     Parameters
     ----------
     codes : dict of name to ndarray of shape (n,)
         A column that is left out may have any code.
-    attributes : dict of name to Attribute
+    columns : dict of name to Column
     rules : Rules
 
     Notes
@@ -37,7 +37,7 @@ def is_feasible(codes: Mapping[str, Codes], attributes: Mapping[str, Attribute],
 
     Examples
     --------
-    >>> a, b = (Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
+    >>> a, b = (Column(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
     >>> codes = {"a": np.array([0, 1, 1]), "b": np.array([1, 1, 0])}
     >>> is_feasible(codes, {"a": a, "b": b}, Rules.parse(["a <= b"], {}))
     array([ True,  True, False])
@@ -47,22 +47,22 @@ def is_feasible(codes: Mapping[str, Codes], attributes: Mapping[str, Attribute],
         if not set(rule.columns) <= set(codes):
             continue
         if isinstance(rule, Needs):
-            there = {name: has_value(attributes[name])[codes[name]] for name in rule.columns}
+            there = {name: has_value(columns[name])[codes[name]] for name in rule.columns}
             feasible &= ~there[rule.column] | np.logical_and.reduce([there[name] for name in rule.others])
         elif isinstance(rule, Never):
-            feasible &= ~np.logical_and.reduce([chosen(attributes[n], texts)[codes[n]] for n, texts in rule.sets])
+            feasible &= ~np.logical_and.reduce([chosen(columns[n], texts)[codes[n]] for n, texts in rule.sets])
     if rules.edges:
-        for name, smallest in limits(codes, attributes, rules).items():
-            feasible &= ~(smallest > _ends(attributes[name], codes.get(name), len(feasible), upper=True))
+        for name, smallest in limits(codes, columns, rules).items():
+            feasible &= ~(smallest > _ends(columns[name], codes.get(name), len(feasible), upper=True))
     return feasible
 
 
 def limits(
-    codes: Mapping[str, Codes], attributes: Mapping[str, Attribute], rules: Rules, *, upper: bool = False
+    codes: Mapping[str, Codes], columns: Mapping[str, Column], rules: Rules, *, upper: bool = False
 ) -> dict[str, Floats]:
     """Return the smallest number that the orders leave each column in each row, or the largest; NaN: no number.
 
-    >>> a, b = (Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
+    >>> a, b = (Column(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
     >>> codes = {"a": np.array([0, 1]), "b": np.array([0, 0])}
     >>> limits(codes, {"a": a, "b": b}, Rules.parse(["a <= b"], {}))["b"]
     array([ 0., 10.])
@@ -70,8 +70,8 @@ def limits(
     n_rows = len(next(iter(codes.values())))
     found: dict[str, Floats] = {}
     for name in rules.sequence[:: -1 if upper else 1]:
-        ranges = Ranges.of(attributes[name])
-        limit = _ends(attributes[name], codes.get(name), n_rows, upper=upper)
+        ranges = Ranges.of(columns[name])
+        limit = _ends(columns[name], codes.get(name), n_rows, upper=upper)
         for below, above, strict in rules.edges:
             if upper and below == name:
                 limit = _where_known(np.fmin, limit, ranges.at_most(found[above], strict=strict))
@@ -81,59 +81,59 @@ def limits(
     return found
 
 
-def _ends(attribute: Attribute, codes: Codes | None, n_rows: int, *, upper: bool) -> Floats:
-    ranges = Ranges.of(attribute)
+def _ends(column: Column, codes: Codes | None, n_rows: int, *, upper: bool) -> Floats:
+    ranges = Ranges.of(column)
     ends = ranges.widest_high if upper else ranges.widest_low
     if codes is not None:
         return ends[codes]
-    free = np.nan if _may_be_free(attribute) else (max if upper else min)(ends)
+    free = np.nan if _may_be_free(column) else (max if upper else min)(ends)
     return np.full(n_rows, free)
 
 
-def _may_be_free(attribute: Attribute) -> bool:
+def _may_be_free(column: Column) -> bool:
     """Return whether a code of the column stands for no number, so that orders do not bind it."""
-    return attribute.size > attribute.n_values
+    return column.size > column.n_values
 
 
 def _where_known(tighter: Callable[[Floats, Floats], Floats], limit: Floats, needed: Floats) -> Floats:
     return np.where(np.isnan(limit), limit, tighter(limit, needed))
 
 
-def zeros_of_rules(attributes: Mapping[str, Attribute], rules: Rules) -> tuple[StructuralZeros, ...]:
+def zeros_of_rules(columns: Mapping[str, Column], rules: Rules) -> tuple[StructuralZeros, ...]:
     """Return the cells of two columns, or of a set of `Never`, that cannot hold a row, as far as a model can bear them.
 
     A table that closes a circle with those before it is left out if all columns of the circle have more than
     `MOST_CELLS` cells.
 
-    >>> a, b = (Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
+    >>> a, b = (Column(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
     >>> zeros_of_rules({"a": a, "b": b}, Rules.parse(["a <= b"], {}))
     (StructuralZeros(attributes=('a', 'b'), cells=((1, 0),)),)
     """
 
     def cells_of(names: Iterable[str]) -> int:
-        return math.prod(attributes[name].size for name in names)
+        return math.prod(columns[name].size for name in names)
 
     tables: dict[tuple[str, ...], list[Rule]] = {}
-    for part in (part for rule in rules.rules for part in _parts(rule, attributes)):
+    for part in (part for rule in rules.rules for part in _parts(rule, columns)):
         tables.setdefault(tuple(sorted(part.columns)), []).append(part)
     found = []
     tied: list[set[str]] = []  # columns of tables that share columns
     for names, parts in tables.items():
         if cells_of(names) > MOST_CELLS:
             continue
-        cells = np.indices([attributes[name].size for name in names]).reshape(len(names), -1)
+        cells = np.indices([columns[name].size for name in names]).reshape(len(names), -1)
         codes = dict(zip(names, cells, strict=True))
-        infeasible = cells[:, ~is_feasible(codes, attributes, Rules(tuple(parts)))]
-        touched = [columns for columns in tied if columns & set(names)]
+        infeasible = cells[:, ~is_feasible(codes, columns, Rules(tuple(parts)))]
+        touched = [group for group in tied if group & set(names)]
         whole = set(names).union(*touched)
-        circle = any(len(columns & set(names)) > 1 for columns in touched)
+        circle = any(len(group & set(names)) > 1 for group in touched)
         if infeasible.size and not (circle and cells_of(whole) > MOST_CELLS):
-            tied = [columns for columns in tied if columns not in touched] + [whole]
+            tied = [group for group in tied if group not in touched] + [whole]
             found.append(StructuralZeros(names, tuple(map(tuple, infeasible.T.tolist()))))
     return tuple(found)
 
 
-def _parts(rule: Rule, attributes: Mapping[str, Attribute]) -> Iterator[Rule]:
+def _parts(rule: Rule, columns: Mapping[str, Column]) -> Iterator[Rule]:
     """Yield the rules of two columns in a rule; orders of columns that are no neighbours last."""
     if isinstance(rule, Never):
         yield rule
@@ -142,11 +142,11 @@ def _parts(rule: Rule, attributes: Mapping[str, Attribute]) -> Iterator[Rule]:
     else:
         n = len(rule.columns)
         for low, high in ((low, low + step) for step in range(1, n) for low in range(n - step)):
-            if all(_may_be_free(attributes[name]) for name in rule.columns[low + 1 : high]):  # else implied
+            if all(_may_be_free(columns[name]) for name in rule.columns[low + 1 : high]):  # else implied
                 yield Order((rule.columns[low], rule.columns[high]), (any(rule.strict[low:high]),))
 
 
-def feasible_row(attributes: Mapping[str, Attribute], rules: Rules) -> dict[str, int] | None:
+def feasible_row(columns: Mapping[str, Column], rules: Rules) -> dict[str, int] | None:
     """Return the codes of a feasible row in the columns that rules name; None if the search takes too long.
 
     One column after the other, with a step back where no code of a column is feasible next to those before it.
@@ -158,7 +158,7 @@ def feasible_row(attributes: Mapping[str, Attribute], rules: Rules) -> dict[str,
 
     Examples
     --------
-    >>> named = {name: Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab"}
+    >>> named = {name: Column(name, 2, edges=(0, 10, 20), type="integer") for name in "ab"}
     >>> feasible_row(named, Rules.parse(["a < b", {"never": {"a": ["< 10"], "b": ["< 10"]}}], {}))
     {'a': 0, 'b': 1}
     """
@@ -166,13 +166,13 @@ def feasible_row(attributes: Mapping[str, Attribute], rules: Rules) -> dict[str,
     for tied in rules.components:
         names = [*tied.sequence, *sorted({name for rule in tied.rules for name in rule.columns} - {*tied.sequence})]
         row: list[int] = []
-        choices = [_choices(row, names, attributes, tied)]  # for each column of the row and the next one
+        choices = [_choices(row, names, columns, tied)]  # for each column of the row and the next one
         for _ in range(_NODES):
             if len(row) == len(names):
                 break
             if choices[-1]:
                 row.append(choices[-1].pop(0))
-                choices.append(_choices(row, names, attributes, tied))
+                choices.append(_choices(row, names, columns, tied))
             elif row:
                 row.pop()
                 choices.pop()
@@ -184,19 +184,19 @@ def feasible_row(attributes: Mapping[str, Attribute], rules: Rules) -> dict[str,
     return found
 
 
-def _choices(row: list[int], names: list[str], attributes: Mapping[str, Attribute], rules: Rules) -> list[int]:
+def _choices(row: list[int], names: list[str], columns: Mapping[str, Column], rules: Rules) -> list[int]:
     """Return the codes of the next column that are feasible next to the codes of the columns before it."""
     if len(row) == len(names):
         return []
-    size = attributes[names[len(row)]].size
+    size = columns[names[len(row)]].size
     codes = {name: np.full(size, code) for name, code in zip(names, row, strict=False)}
-    feasible = is_feasible(codes | {names[len(row)]: np.arange(size)}, attributes, rules)
+    feasible = is_feasible(codes | {names[len(row)]: np.arange(size)}, columns, rules)
     return np.flatnonzero(feasible).tolist()
 
 
 def with_feasible_rows(
     codes: Codes,
-    attributes: Sequence[Attribute],
+    columns: Sequence[Column],
     rules: Rules,
     rng: np.random.Generator,
     draw: Callable[[int], Codes] | None = None,
@@ -213,13 +213,13 @@ def with_feasible_rows(
 
     Examples
     --------
-    >>> a, b = (Attribute(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
+    >>> a, b = (Column(name, 2, edges=(0, 10, 20), type="integer") for name in "ab")
     >>> drawn = with_feasible_rows(np.array([[1, 0], [1, 1]]), [a, b], Rules.parse(["a <= b"], {}),
     ...     np.random.default_rng(0))
     >>> drawn.tolist()
     [[1, 1], [1, 1]]
     """
-    named = {attribute.name: attribute for attribute in attributes}
+    named = {column.name: column for column in columns}
 
     def feasible(rows: Codes) -> NDArray[np.bool_]:
         return is_feasible(dict(zip(named, rows.T, strict=True)), named, rules)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.column import Column
 from marginalia.data.rules.expressions import DAYS
 
 Floats = NDArray[np.float64]
@@ -17,13 +17,13 @@ Floats = NDArray[np.float64]
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def seconds_of(attribute: Attribute) -> int:
+def seconds_of(column: Column) -> int:
     """Return the seconds of one step of a date or a time; 1 for numbers, which are compared as they are.
 
-    >>> seconds_of(Attribute("day", 1, edges=(0, 9), type="date"))
+    >>> seconds_of(Column("day", 1, edges=(0, 9), type="date"))
     86400
     """
-    return 1 if attribute.counted_in is None else values.SECONDS[attribute.counted_in]
+    return 1 if column.counted_in is None else values.SECONDS[column.counted_in]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Ranges:
 
     Examples
     --------
-    >>> age = Ranges.of(Attribute("age", 3, edges=(0, 15, 90), type="integer", missing=("0",), top=True))
+    >>> age = Ranges.of(Column("age", 3, edges=(0, 15, 90), type="integer", missing=("0",), top=True))
     >>> age.low, age.high, age.widest_high[1] == 2.0**53
     (array([ 1., 15., nan]), array([14., 89., nan]), np.True_)
     """
@@ -59,9 +59,9 @@ class Ranges:
     missing: frozenset[float]
 
     @classmethod
-    def of(cls, attribute: Attribute) -> Ranges:
+    def of(cls, column: Column) -> Ranges:
         """Return the ranges of a column of numbers, dates or codes."""
-        return _ranges(attribute)
+        return _ranges(column)
 
     def at_least(self, numbers: Floats, *, strict: bool = False) -> Floats:
         """Return the smallest number of the column from each number on (above it, if `strict`); NaN stays NaN."""
@@ -89,28 +89,28 @@ class Ranges:
 
 
 @lru_cache(maxsize=512)
-def _ranges(attribute: Attribute) -> Ranges:
-    seconds, n, decimals = seconds_of(attribute), attribute.n_values, attribute.decimals
-    missing = frozenset() if attribute.holds_codes else attribute.mark_values
-    parts = 1 if attribute.type != "number" else 10**decimals if decimals is not None else 0
-    low, high = np.full((2, attribute.size), np.nan)
-    if attribute.holds_codes:
+def _ranges(column: Column) -> Ranges:
+    seconds, n, decimals = seconds_of(column), column.n_values, column.decimals
+    missing = frozenset() if column.holds_codes else column.mark_values
+    parts = 1 if column.type != "number" else 10**decimals if decimals is not None else 0
+    low, high = np.full((2, column.size), np.nan)
+    if column.holds_codes:
         low[:n] = high[:n] = np.arange(n)
-    elif attribute.edges is not None:
-        edges = np.array(attribute.edges, dtype=np.float64) * seconds
+    elif column.edges is not None:
+        edges = np.array(column.edges, dtype=np.float64) * seconds
         grid = Ranges(low, high, low, high, seconds, parts, missing)
         low[:n], high[:n] = grid.at_least(edges[:-1]), grid.at_most(edges[1:], strict=True)
     else:
-        low[:n] = high[:n] = np.array(attribute.label_values, dtype=np.float64) * seconds
+        low[:n] = high[:n] = np.array(column.label_values, dtype=np.float64) * seconds
     widest_low, widest_high = low.copy(), high.copy()
-    if attribute.type in ("date", "timestamp"):
+    if column.type in ("date", "timestamp"):
         least, most = DAYS[0] * 86400.0, (DAYS[1] + 1) * 86400.0 - seconds
     else:
-        most = 2.0**53 if attribute.type == "integer" else 2.0**53 / parts if parts else _LARGEST
+        most = 2.0**53 if column.type == "integer" else 2.0**53 / parts if parts else _LARGEST
         least = -most
-    if attribute.bottom:
+    if column.bottom:
         widest_low[0] = min(least, low[0])
-    if attribute.top:
+    if column.top:
         widest_high[n - 1] = max(most, high[n - 1])
     for ends in (low, high, widest_low, widest_high):
         ends.flags.writeable = False

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of, numbers_of
+from marginalia.data.column import Column
 from marginalia.data.rules.decoding import in_order
 from marginalia.data.rules.expressions import DAYS, Expression
 from marginalia.data.rules.ranges import seconds_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NEAR = 1e-9  # relative: what two programs may differ by in the last digits
 
 
-def obeyed(frame: pd.DataFrame, columns: Sequence[Attribute], rules: Rules) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def obeyed(frame: pd.DataFrame, columns: Sequence[Column], rules: Rules) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield each rule and derived column, as text, and which rows of a raw table obey it.
 
     Rules about columns that the table does not have are left out, as derived columns that it does not have are.
@@ -33,14 +33,14 @@ def obeyed(frame: pd.DataFrame, columns: Sequence[Attribute], rules: Rules) -> I
     ----------
     frame : DataFrame
         In original values.
-    columns : sequence of Attribute
+    columns : sequence of Column
         Whatever stands in an open column is read as far as it can be.
     rules : Rules
 
     Examples
     --------
     >>> import pandas as pd
-    >>> columns = [Attribute(name, 1, edges=(0, 9), type="integer") for name in "ab"]
+    >>> columns = [Column(name, 1, edges=(0, 9), type="integer") for name in "ab"]
     >>> rules = Rules.parse(["a <= b"], {"c": "a + b"})
     >>> frame = pd.DataFrame({"a": [1, 2], "b": [1, 1], "c": [2, 9]})
     >>> [(text, rows.tolist()) for text, rows in obeyed(frame, columns, rules)]
@@ -72,45 +72,45 @@ def line(text: str, rows: NDArray[np.bool_]) -> str:
 
 
 class _RawColumn:
-    def __init__(self, raw: pd.Series[Any], column: Attribute) -> None:
+    def __init__(self, raw: pd.Series[Any], column: Column) -> None:
         self.raw, self.column = raw, column
-        self.attribute = column.placeholder()
+        self.closed = column.placeholder()
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
-        return codes_of(self.raw, self.attribute)[0]
+        return codes_of(self.raw, self.closed)[0]
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        return has_value(self.attribute)[self.codes] | (self.codes < 0)
+        return has_value(self.closed)[self.codes] | (self.codes < 0)
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        if self.attribute.type == "boolean":
+        if self.closed.type == "boolean":
             return np.where(self.present & (self.codes >= 0), self.codes == 1, np.nan)
-        return _read(self.raw, type_of(self.column), self.attribute)
+        return _read(self.raw, type_of(self.column), self.closed)
 
     def is_one_of(self, texts: tuple[str, ...]) -> NDArray[np.bool_]:
         if self.column.private == "labels":
             return np.isin(self.values.astype(str), texts) | (~self.present & ("missing" in texts))
-        return chosen(self.attribute, texts)[self.codes] & (self.codes >= 0)
+        return chosen(self.closed, texts)[self.codes] & (self.codes >= 0)
 
 
-def _read(raw: pd.Series[Any], kind: str, attribute: Attribute | None = None) -> NDArray[Any]:
+def _read(raw: pd.Series[Any], kind: str, column: Column | None = None) -> NDArray[Any]:
     """Return raw values as expressions have them; what cannot be read is missing."""
-    marks = () if attribute is None else attribute.missing or ()
+    marks = () if column is None else column.missing or ()
     if kind == "boolean":
-        codes = codes_of(raw, Attribute("derived", 3, type="boolean", missing=(), lenient=False))[0]
+        codes = codes_of(raw, Column("derived", 3, type="boolean", missing=(), lenient=False))[0]
         return np.where((codes >= 0) & (codes < 2), codes, np.nan)
     if kind == "string":
         cells = [None if gone else values.text(v) for v, gone in zip(raw.tolist(), raw.isna().tolist(), strict=True)]
         return np.array([None if not v or v in marks else v for v in cells] + [None], dtype=object)[:-1]
     wide: dict[str, Any] = {"edges": (-(2.0**53), 2.0**53), "type": "number"}
     if kind == "date":
-        wide = {"edges": tuple(map(float, DAYS)), "type": "date", "format": attribute and attribute.format}
-    elif attribute is not None and attribute.type == "timestamp":
-        return numbers_of(raw, attribute)
-    return numbers_of(raw, Attribute("any", 2, bottom=True, top=True, missing=marks, lenient=True, **wide))
+        wide = {"edges": tuple(map(float, DAYS)), "type": "date", "format": column and column.format}
+    elif column is not None and column.type == "timestamp":
+        return numbers_of(raw, column)
+    return numbers_of(raw, Column("any", 2, bottom=True, top=True, missing=marks, lenient=True, **wide))
 
 
 def _same(stored: NDArray[Any], computed: NDArray[Any], kind: str) -> NDArray[np.bool_]:
@@ -126,7 +126,7 @@ def _obeys(rule: Rule, raw: Mapping[str, _RawColumn], n: int) -> NDArray[np.bool
         return np.ones(0, dtype=bool)
     if isinstance(rule, Order):
         return in_order(
-            {name: raw[name].values * seconds_of(raw[name].attribute) for name in rule.columns}, Rules((rule,))
+            {name: raw[name].values * seconds_of(raw[name].closed) for name in rule.columns}, Rules((rule,))
         )
     if isinstance(rule, Needs):
         return ~raw[rule.column].present | np.logical_and.reduce([raw[name].present for name in rule.others])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import BOOLEANS, Attribute
+from marginalia.data.column import BOOLEANS, Column
 from marginalia.data.rules.expressions import Compiled, Expression
 from marginalia.errors import InputError, unknown_name
 
@@ -164,7 +164,7 @@ class Rules:
                 derived.append((name, text))
         return replace(self, rules=tuple(r for r in self.rules if set(r.columns) <= known), derived=tuple(derived))
 
-    def compiled(self, columns: Iterable[Attribute]) -> dict[str, Compiled]:
+    def compiled(self, columns: Iterable[Column]) -> dict[str, Compiled]:
         """Return the derived columns, ready to be computed."""
         types = {column.name: type_of(column) for column in columns}
         found = {}
@@ -173,7 +173,7 @@ class Rules:
             types[name] = found[name].type
         return found
 
-    def check(self, columns: Sequence[Attribute]) -> None:
+    def check(self, columns: Sequence[Column]) -> None:
         """Refuse what does not fit the columns, and orders in a circle."""
         known = {column.name: column for column in columns}
         self.compiled(columns)
@@ -220,10 +220,10 @@ class Rules:
         return tuple(Rules(tuple(tied)) for _, tied in found)
 
 
-def type_of(column: Attribute) -> str:
+def type_of(column: Column) -> str:
     """Return the type of what is drawn for a column, as expressions know it.
 
-    >>> type_of(Attribute("a", 3))
+    >>> type_of(Column("a", 3))
     'integer'
     """
     if column.private == "labels":
@@ -234,35 +234,35 @@ def type_of(column: Attribute) -> str:
     return f"timestamp in {unit}s" if column.type == "timestamp" else str(column.type)
 
 
-def has_value(attribute: Attribute) -> NDArray[np.bool_]:
+def has_value(column: Column) -> NDArray[np.bool_]:
     """Return which codes stand for a value, shape (size,): all but that of missing ones.
 
-    >>> has_value(Attribute("a", 2, labels=("x",), type="string", missing=()))
+    >>> has_value(Column("a", 2, labels=("x",), type="string", missing=()))
     array([ True, False])
     """
-    return np.arange(attribute.size) != (-1 if attribute.missing_code is None else attribute.missing_code)
+    return np.arange(column.size) != (-1 if column.missing_code is None else column.missing_code)
 
 
 @lru_cache(maxsize=512)
-def chosen(attribute: Attribute, texts: tuple[str, ...]) -> NDArray[np.bool_]:
+def chosen(column: Column, texts: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which codes a set of values of `Never` means, shape (size,).
 
     A label that was not learned is the value of no code.
 
-    >>> chosen(Attribute("age", 3, edges=(0, 15, 40, 90), type="integer"), ("< 40",))
+    >>> chosen(Column("age", 3, edges=(0, 15, 40, 90), type="integer"), ("< 40",))
     array([ True,  True, False])
     """
-    if attribute.edges is None:
-        truth = dict(zip(BOOLEANS, attribute.texts, strict=False)) if attribute.type == "boolean" else {}
+    if column.edges is None:
+        truth = dict(zip(BOOLEANS, column.texts, strict=False)) if column.type == "boolean" else {}
         wanted = {truth.get(text, text) for text in texts}  # YAML's yes and no are truth values
-        return np.array([known in wanted for known in attribute.texts], dtype=bool)
-    found = np.zeros(attribute.size, dtype=bool)
+        return np.array([known in wanted for known in column.texts], dtype=bool)
+    found = np.zeros(column.size, dtype=bool)
     for text in texts:
-        if text == "missing" and attribute.missing_code is not None:
-            found[attribute.missing_code] = True
+        if text == "missing" and column.missing_code is not None:
+            found[column.missing_code] = True
         elif sign := _THRESHOLD.fullmatch(text):
-            at = _edge(attribute, sign[2])
-            found[: attribute.n_values] |= (np.arange(attribute.n_values) < at) == (sign[1] == "<")
+            at = _edge(column, sign[2])
+            found[: column.n_values] |= (np.arange(column.n_values) < at) == (sign[1] == "<")
     return found
 
 
@@ -270,17 +270,17 @@ _THRESHOLD = re.compile(r"(<|>=)\s*(\S+)")
 _NEEDS = re.compile(r"(.+?)\s+needs\s+(.+)")
 
 
-def _edge(attribute: Attribute, written: str) -> int:
+def _edge(column: Column, written: str) -> int:
     """Return which edge a threshold is, counted from 0; InputError if it cuts a bin in two."""
-    assert attribute.edges is not None
+    assert column.edges is not None
     try:
-        number = values.day(written) if attribute.type == "date" else values.number(written)
+        number = values.day(written) if column.type == "date" else values.number(written)
     except ValueError as error:
         raise InputError(f"'{written}' {error}") from None
-    first, last = int(attribute.bottom), len(attribute.edges) - int(attribute.top)
-    if number not in attribute.edges[first:last]:
-        raise InputError(f"{written} is no edge between bins of '{attribute.name}'; add it to its edges")
-    return attribute.edges.index(number)
+    first, last = int(column.bottom), len(column.edges) - int(column.top)
+    if number not in column.edges[first:last]:
+        raise InputError(f"{written} is no edge between bins of '{column.name}'; add it to its edges")
+    return column.edges.index(number)
 
 
 def _of(where: str, make: Any, *arguments: Any) -> Any:
@@ -333,7 +333,7 @@ def _order(text: str) -> Order:
     return Order(tuple(map(_bare, columns))[::step], tuple(strict for _, strict in ways)[::step])
 
 
-def _check_rule(rule: Rule, known: Mapping[str, Attribute]) -> None:
+def _check_rule(rule: Rule, known: Mapping[str, Column]) -> None:
     if isinstance(rule, Order):
         groups = {_scale_of(known[name]) for name in rule.columns}
         if len(groups) > 1:
@@ -347,14 +347,14 @@ def _check_rule(rule: Rule, known: Mapping[str, Attribute]) -> None:
             _check_set(known[name], texts)
 
 
-def _scale_of(column: Attribute) -> str:
+def _scale_of(column: Column) -> str:
     kind = type_of(column)
     if kind in ("string", "boolean"):
         raise InputError(f"orders are for integers, numbers and dates; '{column.name}' is of type {kind}")
     return "numbers" if kind in ("integer", "number") else "time"
 
 
-def _check_set(column: Attribute, texts: Sequence[str]) -> None:
+def _check_set(column: Column, texts: Sequence[str]) -> None:
     if column.is_open:
         if column.private != "labels" and set(texts) != {"missing"}:
             raise InputError(f"the edges of '{column.name}' are learned privately; give them, or use its labels")

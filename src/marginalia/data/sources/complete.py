@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.coding import codes_of
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import PrivateRows, RawTable, Table
@@ -25,36 +25,36 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
 
     Examples
     --------
-    >>> ill = Attribute("ill", 3, labels=("no", "yes"), type="string", missing=())
+    >>> ill = Column("ill", 3, labels=("no", "yes"), type="string", missing=())
     >>> table = Table([[0], [2], [1], [2]], Domain([ill]))
     >>> complete(table, "ill").counts(["ill"])
     array([1, 1])
     """
-    attribute = next((a for a in rows.domain if a.name == target), None)
-    if attribute is None or attribute.is_open or attribute.missing is None:
+    column = next((a for a in rows.domain if a.name == target), None)
+    if column is None or column.is_open or column.missing is None:
         return rows  # nothing can be missing, or it is said elsewhere why there is nothing to learn
     if isinstance(rows, RawTable):
-        codes, _ = codes_of(rows.frame[target], attribute)
-        domain = rows.domain.with_attribute(_never_missing(attribute))
-        return replace(rows.take(codes != attribute.missing_code), domain=domain)
+        codes, _ = codes_of(rows.frame[target], column)
+        domain = rows.domain.with_column(_never_missing(column))
+        return replace(rows.take(codes != column.missing_code), domain=domain)
     if isinstance(rows, Table):
-        kept = rows.take(rows.column(target) != attribute.missing_code)
-        return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units, kept.unit_keys)
+        kept = rows.take(rows.column(target) != column.missing_code)
+        return Table(kept.codes, _domain(rows.domain, column)).of_units(kept.unit, kept.units, kept.unit_keys)
     assert isinstance(rows, Stream)
-    return rows.complete(target, _domain(rows.domain, attribute))
+    return rows.complete(target, _domain(rows.domain, column))
 
 
-def _never_missing(attribute: Attribute) -> Attribute:
-    known = tuple(fact for fact in attribute.inferred if fact != "missing")
-    return attribute.replace(size=attribute.size - 1, missing=None, inferred=known)
+def _never_missing(column: Column) -> Column:
+    known = tuple(fact for fact in column.inferred if fact != "missing")
+    return column.replace(size=column.size - 1, missing=None, inferred=known)
 
 
-def _domain(domain: Domain, attribute: Attribute) -> Domain:
+def _domain(domain: Domain, column: Column) -> Domain:
     """Return the domain without the code of a missing target, and without the structural zeros that name it."""
     zeros = []
     for zero in domain.structural_zeros:
-        at = zero.attributes.index(attribute.name) if attribute.name in zero.attributes else None
-        cells = tuple(cell for cell in zero.cells if at is None or cell[at] != attribute.missing_code)
+        at = zero.attributes.index(column.name) if column.name in zero.attributes else None
+        cells = tuple(cell for cell in zero.cells if at is None or cell[at] != column.missing_code)
         zeros += [replace(zero, cells=cells)] if cells else []
-    attributes = [_never_missing(a) if a.name == attribute.name else a for a in domain]
-    return Domain(attributes, source=domain.source, structural_zeros=zeros, ignored=domain.ignored)
+    columns = [_never_missing(a) if a.name == column.name else a for a in domain]
+    return Domain(columns, source=domain.source, structural_zeros=zeros, ignored=domain.ignored)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.cells import cells_of
 from marginalia.data.coding import Codes, codes_of
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.encode import zero_problems
 from marginalia.data.sources.sql import Location, in_one_line, quiet
@@ -129,49 +129,49 @@ class _Groups:
                 yield codes, batch.column("n").to_numpy().astype(np.int64)
 
 
-def _cell(column: ir.Column, attribute: Attribute) -> ir.Column:
+def _cell(expression: ir.Column, column: Column) -> ir.Column:
     """Return the expression that the engine groups by: equal ones are the same cell here."""
     import ibis
 
-    kind = column.type()
+    kind = expression.type()
     if kind.is_nested():
-        raise InputError(f"column '{attribute.name}' holds values of type {kind}; give each cell one value")
-    cell = column
+        raise InputError(f"column '{column.name}' holds values of type {kind}; give each cell one value")
+    cell = expression
     if kind.is_decimal() and (kind.precision is None or kind.precision > 38):
-        cell = column.cast("string").nullif("NaN")  # Arrow has no number of any number of digits
+        cell = expression.cast("string").nullif("NaN")  # Arrow has no number of any number of digits
     elif not (kind.is_primitive() or kind.is_decimal() or kind.is_temporal() or kind.is_string() or kind.is_binary()):
-        cell = column.cast("string")
-    whole, exact = kind.is_integer(), attribute.type == "number" and (kind.is_floating() or kind.is_decimal())
-    if attribute.edges is not None and (exact or (whole and attribute.type in ("integer", "number"))):
-        parts = inner_parts(attribute, 0 if whole else getattr(kind, "scale", None))
+        cell = expression.cast("string")
+    whole, exact = kind.is_integer(), column.type == "number" and (kind.is_floating() or kind.is_decimal())
+    if column.edges is not None and (exact or (whole and column.type in ("integer", "number"))):
+        parts = inner_parts(column, 0 if whole else getattr(kind, "scale", None))
         most = 10 ** (kind.precision - kind.scale) - 1 if cell.type().is_decimal() else _FAR
         lowest, highest = (kind.bounds.lower, kind.bounds.upper) if whole else (-most, most)
         parts = [part for part in parts if lowest <= part[2] <= highest]
-        cell = _of_parts(column.cast("float64"), cell, parts)
+        cell = _of_parts(expression.cast("float64"), cell, parts)
     if not cell.type().is_string():
         return cell
-    name, *encoding = _BYTES[column.get_backend().name]
+    name, *encoding = _BYTES[expression.get_backend().name]
     if not encoding:
         return ibis.udf.scalar.builtin(lambda text: None, name=name, signature=(("string",), "binary"))(cell)
     kinds = (("string", "string"), "binary")
     return ibis.udf.scalar.builtin(lambda text, encoding: None, name=name, signature=kinds)(cell, *encoding)
 
 
-def inner_parts(attribute: Attribute, scale: int | None) -> list[tuple[float, float, Decimal]]:
+def inner_parts(column: Column, scale: int | None) -> list[tuple[float, float, Decimal]]:
     """Return intervals, ascending, and one number of each: all numbers inside, without the ends, have the same code.
 
     They keep a distance from edges and from marks of missing values which is larger than what rounding to `decimals`,
     single precision or a literal in SQL can change. The numbers have at most `scale` decimals.
 
-    >>> inner_parts(Attribute("age", 2, edges=(8, 32, 64), type="integer"), 0)
+    >>> inner_parts(Column("age", 2, edges=(8, 32, 64), type="integer"), 0)
     [(8.000064, 31.999936, Decimal('20')), (32.000064, 63.999936, Decimal('48'))]
     """
-    assert attribute.edges is not None
-    first, last = attribute.edges[0], attribute.edges[-1]
-    low = min(first, -_FAR) if attribute.bottom else first
-    high = max(last, _FAR) if attribute.top else last
-    known = {*attribute.edges, *(mark for mark in attribute.mark_values if low < mark < high)}
-    margin = max(1e-6 * max(map(abs, known)), 0 if attribute.decimals is None else 10.0**-attribute.decimals)
+    assert column.edges is not None
+    first, last = column.edges[0], column.edges[-1]
+    low = min(first, -_FAR) if column.bottom else first
+    high = max(last, _FAR) if column.top else last
+    known = {*column.edges, *(mark for mark in column.mark_values if low < mark < high)}
+    margin = max(1e-6 * max(map(abs, known)), 0 if column.decimals is None else 10.0**-column.decimals)
     parts = []
     for a, b in pairwise(sorted({low, *known, high})):
         middle = min(max((a + b) / 2, 2 * first - last), 2 * last - first)

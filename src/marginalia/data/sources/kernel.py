@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _BLOCK = 8192  # rows: their codes stay in the caches while every marginal reads them
 _MOST = 2**32 - 1  # that a counter holds
-_LARGEST = 2**14  # cells of a table of three attributes: its counters stay in the second cache
+_LARGEST = 2**14  # cells of a table of three columns: its counters stay in the second cache
 _MOST_CELLS = 2**23  # cells of all of them: 100 MB
 _FEWEST = 3  # pairs from which it may pay
 
@@ -24,9 +24,9 @@ class Tally:
     Parameters
     ----------
     marginals : sequence of tuple of int
-        Positions of the attributes, at least one each.
+        Positions of the columns, at least one each.
     sizes : sequence of int
-        Of all attributes.
+        Of all columns.
 
     >>> tally = Tally([(0,), (0, 1)], [2, 3])
     >>> tally.add(np.array([[0, 1, 1], [2, 0, 0]], np.uint8))  # one line a column
@@ -45,7 +45,7 @@ class Tally:
         self._wide: NDArray[np.int64] | None = None
 
     def add(self, codes: NDArray[np.integer]) -> None:
-        """Count rows; `codes` has shape (attributes, rows), all inside their sizes, each line contiguous."""
+        """Count rows; `codes` has shape (columns, rows), all inside their sizes, each line contiguous."""
         for low in range(0, codes.shape[1], _MOST):
             part = codes[:, low : low + _MOST]
             if self._rows + part.shape[1] > _MOST:
@@ -55,7 +55,7 @@ class Tally:
 
     @property
     def counts(self) -> list[NDArray[np.int64]]:
-        """The counts of each marginal, flat, last attribute fastest."""
+        """The counts of each marginal, flat, last column fastest."""
         return [self.counts_of(i) for i in range(len(self._offsets) - 1)]
 
     def counts_of(self, which: int) -> NDArray[np.int64]:
@@ -102,9 +102,9 @@ def _add(codes, axes, sizes, starts, offsets, out):  # type: ignore[no-untyped-d
 def covering(marginals: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Return tables, of which every marginal is one or a sum of one: small pairs are taken three at a time.
 
-    Three attributes have three pairs, so all pairs of d attributes need d(d-1)/6 tables where these share no pair
+    Three columns have three pairs, so all pairs of d columns need d(d-1)/6 tables where these share no pair
     (Steiner's triple systems: they exist for d = 1 or 3 modulo 6, and taking the first triple that still fits finds
-    them for d = 2^k - 1). Tables come in the order of the attributes.
+    them for d = 2^k - 1). Tables come in the order of the columns.
 
     >>> covering([(0, 1), (0, 2), (1, 2), (0, 3)], [2, 3, 4, 5])
     [(0, 1, 2), (0, 3)]

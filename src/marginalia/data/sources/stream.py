@@ -11,9 +11,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
 from marginalia.data.cells import Cells, cells_of
 from marginalia.data.coding import Problem, check_not_ambiguous
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, check_columns, encode, merged, smallest
 from marginalia.data.table import Counts, CountSource, Table
@@ -22,7 +22,7 @@ from marginalia.memory import check_cost
 from marginalia.progress import bar
 from marginalia.subsets import subsets
 
-Key = tuple[int, ...]  # attribute positions, ascending
+Key = tuple[int, ...]  # column positions, ascending
 Read = Callable[[Sequence[str]], Iterator[tuple[str, Any]]]
 Group = Callable[[Sequence[str]], Iterator[tuple[Mapping[str, NDArray[np.integer]], Counts]]]
 
@@ -55,7 +55,7 @@ class Stream(CountSource):
     ordered : bool, default True
         Whether each pass has the rows in the same order; if not, `in_memory` sorts them by their codes.
     group : callable, optional
-        Counts where the rows lie: ``group(names)`` yields the codes of groups of equal rows, by attribute, and the
+        Counts where the rows lie: ``group(names)`` yields the codes of groups of equal rows, by column, and the
         number of rows of each group. Then no marginal reads rows.
 
     Raises
@@ -68,7 +68,7 @@ class Stream(CountSource):
     --------
     >>> import pyarrow as pa
     >>> rows = pa.table({"smoker": [0, 1, 1], "region": ["a", "b", None]})
-    >>> domain = Domain([Attribute("smoker", 2), Attribute("region", 3, type="string", labels=("a", "b"), missing=())])
+    >>> domain = Domain([Column("smoker", 2), Column("region", 3, type="string", labels=("a", "b"), missing=())])
     >>> def read(columns):
     ...     yield from (("rows", batch) for batch in rows.select(list(columns)).to_batches())
     >>> Stream(read, domain, columns=rows.column_names).counts(["smoker", "region"])
@@ -96,10 +96,10 @@ class Stream(CountSource):
         self.columns, self.name, self.ordered = tuple(columns), name, ordered
         self._read, self._n_rows, self._group = read, n_rows, group
         self._raw_domain = domain.project(kept)  # as `Table.from_frame` orders it
-        for attribute in self._raw_domain:
-            check_not_ambiguous(attribute, name)
+        for column in self._raw_domain:
+            check_not_ambiguous(column, name)
         self._codes: Mapping[str, NDArray[np.integer]] = {}  # of recoded rows
-        self._target: Attribute | None = None  # rows in which it is missing are left out
+        self._target: Column | None = None  # rows in which it is missing are left out
         self._first_n: int | None = None  # rows of the first pass
         self._passes: list[None] = []  # one per pass, shared with what is derived from this stream
         self._start(self._raw_domain)
@@ -164,14 +164,14 @@ class Stream(CountSource):
     def _key(self, names: Sequence[str]) -> Key:
         key = tuple(sorted(self.domain.index(n) for n in names))
         if len(set(key)) != len(key):
-            raise InputError(f"counts of {', '.join(names)}: an attribute stands twice")
+            raise InputError(f"counts of {', '.join(names)}: a column stands twice")
         return key
 
     def _cells(self, key: Key) -> int:
         return math.prod(self._sizes[a] for a in key)
 
     def _containing(self, key: Key) -> Key | None:
-        """Return the smallest table in the cache that has all attributes of `key`."""
+        """Return the smallest table in the cache that has all columns of `key`."""
         if key in self._cache:
             return key
         return min(filter(set(key).issubset, self._cache), key=lambda q: (self._cells(q), q), default=None)
@@ -244,7 +244,7 @@ class Stream(CountSource):
                 yield found | {n: cells_of(taken.column(n), n, lenient=True) for n in also}
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
-        """Yield these marginals from one pass over the rows, each flat, last attribute fastest."""
+        """Yield these marginals from one pass over the rows, each flat, last column fastest."""
         from marginalia.data.sources.kernel import Tally, covering, sums  # numba takes 0.2 s to load
 
         asked = {n for q in marginals for n in q}

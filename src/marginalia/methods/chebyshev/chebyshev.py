@@ -183,8 +183,8 @@ class ChebyshevMomentMatching(Synthesizer):
 
     Examples
     --------
-    >>> from marginalia.data.domain import Attribute
-    >>> domain = Domain([Attribute("age", 10, kind="ordinal")])
+    >>> from marginalia.data.domain import Column
+    >>> domain = Domain([Column("age", 10, kind="ordinal")])
     >>> table = Table(np.arange(1000)[:, None] % 10, domain)
     >>> model = ChebyshevMomentMatching(epsilon=1.0, random_state=0).fit(table)
     >>> model.ledger_.certified, model.marginal(["age"]).shape
@@ -211,7 +211,7 @@ class ChebyshevMomentMatching(Synthesizer):
         self._check_fitted()
         kept = [self.domain_.index(name) for name in attributes]
         if len(set(kept)) != len(kept):
-            raise InputError("a marginal names every attribute once")
+            raise InputError("a marginal names every column once")
         others = tuple(i for i in range(len(self.domain_)) if i not in kept)
         q = self.weights_.sum(axis=others)
         order = sorted(kept)

@@ -179,7 +179,7 @@ def in_public_domain(name: str, table: Table, data: Folders) -> Table:
 def _listed(name: str, table: Table) -> Table:
     kept = table.project([n for n in table.domain.names if n not in LEFT_OUT.get(name, ())])
     codes, attributes = kept.codes.astype(np.int64), []
-    for j, attribute in enumerate(kept.domain.attributes):
+    for j, attribute in enumerate(kept.domain.columns):
         first, size = LISTED.get(name, {}).get(attribute.name, (0, attribute.size))
         codes[:, j] += first
         attributes.append(attribute if size == attribute.size else attribute.replace(size=size, labels=None))

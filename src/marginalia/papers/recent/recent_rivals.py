@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
-from marginalia.data.attribute import Attribute
 from marginalia.data.catalogue.catalogue import title
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
@@ -64,8 +64,8 @@ def made(name: str, n: int, seed: np.random.SeedSequence) -> Table:
     first = codes[:, : int(k)]
     label = first.sum(axis=1) > int(k) * (size - 1) / 2 if kind == "sum" else (first >= size // 2).sum(axis=1) % 2
     label = label.astype(np.int64) ^ (rng.random(n) < (0 if kind == "xor" else FLIPPED))
-    columns = [Attribute(f"x{j}", size, "ordinal") for j in range(p)]
-    return Table(np.c_[codes, label], Domain([*columns, Attribute(LABEL, 2)]))
+    columns = [Column(f"x{j}", size, "ordinal") for j in range(p)]
+    return Table(np.c_[codes, label], Domain([*columns, Column(LABEL, 2)]))
 
 
 def halves(name: str, trial: int, settings: Settings, root_seed: int, data: Folders) -> tuple[Table, Table, Task]:

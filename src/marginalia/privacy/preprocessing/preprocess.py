@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, PrivateBins
 from marginalia.data.coding import category_counts, numbers_of
+from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.edges import point_edges
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
@@ -69,7 +69,7 @@ def preprocess(
     ------
     InputError
         A column is missing or unknown, or a value of a closed column has no code. This is checked before anything is
-        released. Every value of an open column has a code; see `Attribute.closed`.
+        released. Every value of an open column has a code; see `Column.closed`.
     PrivacyError
         The ledger has no budget left, or its delta is 0.
 
@@ -99,7 +99,7 @@ def preprocess(
     if domain.unit is not None:
         raise InputError(f"these rows are of units ({domain.unit}): give them to a fit, which bounds them first")
     check_known(frame, domain)
-    learned: dict[str, Attribute] = {}
+    learned: dict[str, Column] = {}
     mu = failure = 0.0
     if columns := sum(column.needs_epsilon for column in domain.open_columns):
         epsilon, delta = session.ledger.remaining_budget()
@@ -194,14 +194,14 @@ def learn_rows_per_unit(rows: PrivateRows, unit: BoughtUnit, *, session: Session
     return rows.of_units(learned, units).take(first_rows(units, k))
 
 
-def learn_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Session) -> Attribute:
+def learn_edges(cells: pd.Series, column: Column, *, mu: float, session: Session) -> Column:
     """Learn privately the bins of one column of numbers, dates or times; all releases together are mu-GDP.
 
     Bins of equal width inside public bounds read no row and cost nothing.
 
     >>> import pandas as pd
     >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), PrivateBins("uniform", 3)
-    >>> column = Attribute("age", type="integer", private=wanted)
+    >>> column = Column("age", type="integer", private=wanted)
     >>> age = learn_edges(ages, column, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     >>> age.edges[0], age.texts
     (20.0, ('0', '1', '2', 'missing'))
@@ -246,14 +246,14 @@ def learn_edges(cells: pd.Series, column: Attribute, *, mu: float, session: Sess
     )
 
 
-def learn_labels(cells: pd.Series, column: Attribute, *, mu: float, failure: float, session: Session) -> Attribute:
+def learn_labels(cells: pd.Series, column: Column, *, mu: float, failure: float, session: Session) -> Column:
     """Learn privately the categories of one column.
 
     The counts are mu-GDP; the own value of one record shows with probability `failure` at most.
 
     >>> import pandas as pd
     >>> wards = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"])
-    >>> wanted = Attribute("ward", type="string", private="labels")
+    >>> wanted = Column("ward", type="string", private="labels")
     >>> session = Session(Ledger("add_remove"), Randomness(0))
     >>> learn_labels(wards, wanted, mu=0.5, failure=1e-6, session=session).texts
     ('A', 'B', 'other', 'missing')
@@ -283,11 +283,11 @@ def _order(read: Callable[[str], float], label: str) -> float:
         return math.inf
 
 
-def numbers(cells: pd.Series, column: Attribute) -> NDArray[np.float64]:
+def numbers(cells: pd.Series, column: Column) -> NDArray[np.float64]:
     """Return a raw column as numbers (times: units since 1970-01-01), NaN where it is missing or cannot be read.
 
     >>> import pandas as pd
-    >>> age = Attribute("age", type="integer", missing=("?",), private=PrivateBins("adaptive"))
+    >>> age = Column("age", type="integer", missing=("?",), private=PrivateBins("adaptive"))
     >>> numbers(pd.Series(["3", " ", "?", "x"]), age)
     array([ 3., nan, nan, nan])
     """

@@ -12,7 +12,7 @@ from marginalia.errors import InputError
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
-    r"""Return the rows of an ARFF file with the attribute names of its header.
+    r"""Return the rows of an ARFF file with the column names of its header.
 
     Only names are taken from the header. Declared types and value lists are not enforced, because published files
     break them (the Law school file declares ``tier {0, 1}`` and holds 1 to 6); the catalogue's public domain is what

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marginalia.data.attribute import Kind
 from marginalia.data.catalogue.entry import Entry
+from marginalia.data.column import Kind
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import RawTable, Rows, Table
@@ -59,6 +59,6 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain:
     kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
     for name in kinds:
         if name not in domain:
-            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
+            raise unknown_name(f"column under 'kinds' of data set '{entry.name}'", name, domain.names)
     domain = domain.of_kinds(kinds).of_unit(entry.unit, entry.rows_per_unit, entry.unit_type)
     return domain if domain.is_open else domain.replace(source=entry.domain_source or domain.source)

@@ -61,7 +61,7 @@ class ProductMixture:
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the expected counts on `attributes`, shape = their sizes, in the order given."""
         if len({self.domain.index(a) for a in attributes}) != len(attributes):
-            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
+            raise InputError(f"marginal({list(attributes)}): a column stands twice")
         p = self.probabilities
         shape = tuple(self.domain[a].size for a in attributes)
         left, right = (_khatri_rao(p, side, len(self.logits)) for side in _halves(tuple(attributes)))

@@ -29,7 +29,7 @@ Within = Literal["log"] | tuple[tuple[tuple[float, float], ...], ...]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
 LARGEST_SIZE = 10_000_000
-"""Most codes of one attribute: every method counts at least one attribute at a time, with 8 bytes a code, and 80 MB is
+"""Most codes of one column: every method counts at least one column at a time, with 8 bytes a code, and 80 MB is
 what a graphical model may take by default."""
 
 BOOLEANS = ("False", "True")
@@ -120,7 +120,7 @@ class PrivateBins:
 
 
 def _file_forms(schema: dict[str, Any]) -> None:
-    """Describe the short forms of `Attribute.from_dict`, which are no facts of a column."""
+    """Describe the short forms of `Column.from_dict`, which are no facts of a column."""
     facts, number = schema["properties"], {"type": ["number", "string"]}
     numbers, bounds = (
         {"items": number, "type": "array"},
@@ -141,7 +141,7 @@ def _file_forms(schema: dict[str, Any]) -> None:
     schema.pop("$defs", None)
 
 
-class Attribute(Strict, json_schema_extra=_file_forms):
+class Column(Strict, json_schema_extra=_file_forms):
     """One column: codes from 0 to ``size - 1`` and what they mean.
 
     The codes are those of the labels or bins in their order, then that of `other`, then those of `special` texts, then
@@ -202,11 +202,11 @@ class Attribute(Strict, json_schema_extra=_file_forms):
 
     Examples
     --------
-    >>> Attribute("age", 2, "numeric", edges=(0, 30, 65)).size
+    >>> Column("age", 2, "numeric", edges=(0, 30, 65)).size
     2
-    >>> Attribute("ward", 3, labels=("surgery", "medicine"), type="string", missing=("?",)).missing_code
+    >>> Column("ward", 3, labels=("surgery", "medicine"), type="string", missing=("?",)).missing_code
     2
-    >>> Attribute("ward", type="string", private="labels").is_open
+    >>> Column("ward", type="string", private="labels").is_open
     True
     """
 
@@ -243,7 +243,7 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         try:
             super().__init__(**content)
         except ValidationError as error:
-            raise input_error(error, f"attribute '{name}'", type(self), content) from None
+            raise input_error(error, f"column '{name}'", type(self), content) from None
 
     @classmethod
     def from_dict(cls, item: Any) -> Self:
@@ -254,12 +254,12 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         are ISO dates. `points` adds bins of single values. ``other: true`` means the text "other"; ``reviewed: true``
         says that whatever is `inferred` is public knowledge.
 
-        >>> Attribute.from_dict({"name": "age", "type": "integer", "edges": [0, 18, 65], "missing": []}).size
+        >>> Column.from_dict({"name": "age", "type": "integer", "edges": [0, 18, 65], "missing": []}).size
         3
         """
         if not isinstance(item, Mapping) or "name" not in item:
             raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
-        here = f"attribute '{item['name']}'"
+        here = f"column '{item['name']}'"
         if unknown := item.keys() - _FILE_KEYS:
             raise unknown_name(f"key of {here}", min(map(str, unknown)), _FILE_KEYS)
         try:
@@ -271,9 +271,9 @@ class Attribute(Strict, json_schema_extra=_file_forms):
     def to_dict(self) -> dict[str, Any]:
         """Return the keys of the column in a file; what is not set is left out.
 
-        >>> Attribute("born", 1, "numeric", edges=(0.0, 2.0), type="date").to_dict()["edges"]
+        >>> Column("born", 1, "numeric", edges=(0.0, 2.0), type="date").to_dict()["edges"]
         ['1970-01-01', '1970-01-03']
-        >>> Attribute("ward", type="string", private="labels").to_dict()
+        >>> Column("ward", type="string", private="labels").to_dict()
         {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
         """
         content: dict[str, Any] = {"name": self.name, "size": self.size, "kind": self.kind}
@@ -296,7 +296,7 @@ class Attribute(Strict, json_schema_extra=_file_forms):
     def replace(self, **facts: Any) -> Self:
         """Return the column with other facts.
 
-        >>> Attribute("ward", 2).replace(kind="ordinal").kind
+        >>> Column("ward", 2).replace(kind="ordinal").kind
         'ordinal'
         """
         return type(self)(**{**self.__dict__, **facts})
@@ -347,14 +347,14 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         edges: Sequence[float] | None = None,
         within: Within | None = None,
         decimals: int | None = None,
-    ) -> Attribute:
+    ) -> Column:
         """Return the open column with the labels or edges that were learned; every value has a code then.
 
         Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
         any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
         and the column is then one of strings: only these have an `other`.
 
-        >>> age = Attribute("age", type="integer", private=PrivateBins("adaptive", 4))
+        >>> age = Column("age", type="integer", private=PrivateBins("adaptive", 4))
         >>> age.closed(edges=(0, 18, 65)).texts
         ('0', '1', 'missing')
         """
@@ -380,7 +380,7 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         known_labels = tuple(label for label in labels or () if label != other)
         if not known_labels:  # a column needs one; this one then stays empty
             known_labels, other = (other,), f"{other}_"
-        return Attribute(
+        return Column(
             self.name,
             len(known_labels) + len(self.special) + 2,
             self.kind,
@@ -393,10 +393,10 @@ class Attribute(Strict, json_schema_extra=_file_forms):
             special=self.special,
         )
 
-    def placeholder(self) -> Attribute:
+    def placeholder(self) -> Column:
         """Return a column that every value fits, as it will fit the learned one; a closed column as it is.
 
-        >>> Attribute("ward", type="string", private="labels").placeholder().texts
+        >>> Column("ward", type="string", private="labels").placeholder().texts
         ('(none)', 'other', 'missing')
         """
         if not self.is_open:
@@ -464,7 +464,7 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         return frozenset(value for value in marks if not isinstance(value, str))
 
     def _wrong(self, what: str) -> InputError:
-        return InputError(f"attribute '{self.name}': {what}")
+        return InputError(f"column '{self.name}': {what}")
 
     def _check_open(self) -> None:
         if self.type in (None, "code", "boolean"):
@@ -654,41 +654,41 @@ class Attribute(Strict, json_schema_extra=_file_forms):
         self._check_marks()
 
 
-_FILE_KEYS = {*Attribute.model_fields, "points", "reviewed"} - {"private"}
+_FILE_KEYS = {*Column.model_fields, "points", "reviewed"} - {"private"}
 
 
-def value_of(attribute: Attribute, label: str) -> Any:
+def value_of(column: Column, label: str) -> Any:
     """Return a label or a mark as a value of the column's type; ValueError if it is none.
 
-    >>> value_of(Attribute("day", 1, edges=(0, 9), type="date"), "1970-01-03")
+    >>> value_of(Column("day", 1, edges=(0, 9), type="date"), "1970-01-03")
     2
     """
-    if attribute.counted_in is not None:
-        return values.moment(label, attribute.counted_in, attribute.format, zone=attribute.zone, iso_first=True)
-    if attribute.type not in ("integer", "number"):
+    if column.counted_in is not None:
+        return values.moment(label, column.counted_in, column.format, zone=column.zone, iso_first=True)
+    if column.type not in ("integer", "number"):
         return label
     value = values.number(label)
-    if attribute.type == "integer" and not value.is_integer():
+    if column.type == "integer" and not value.is_integer():
         raise ValueError("is not a whole number")
     return value
 
 
-def number_or_text(attribute: Attribute, mark: str) -> float | str:
+def number_or_text(column: Column, mark: str) -> float | str:
     """Return a special text or a mark as the number or time of the column's type that it is, else as it is.
 
-    >>> age = Attribute("age", 3, edges=(0, 18, 65), type="integer", missing=("-9", "?"))
+    >>> age = Column("age", 3, edges=(0, 18, 65), type="integer", missing=("-9", "?"))
     >>> number_or_text(age, "-9"), number_or_text(age, "?")
     (-9.0, '?')
     """
     try:
-        value = value_of(attribute, mark)
+        value = value_of(column, mark)
     except ValueError:
         return mark
     return value if isinstance(value, str) else float(value)
 
 
 def _facts(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a column from an entry of a domain file; see `Attribute.from_dict`."""
+    """Return the facts of a column from an entry of a domain file; see `Column.from_dict`."""
     if not isinstance(reviewed := item.pop("reviewed", False), bool):
         raise InputError(f"'reviewed' is true or false, not {values.shown(reviewed)}")
     if reviewed:
@@ -760,14 +760,14 @@ def _with_points(edges: tuple[float, ...] | None, points: Any, item: Mapping[str
     return joined
 
 
-def _check_texts(attribute: Attribute, what: str, texts: Sequence[str]) -> None:
+def _check_texts(column: Column, what: str, texts: Sequence[str]) -> None:
     """Raise unless the texts differ, and each reads the same after a way through a file."""
     for one in texts:
         if not one or one != one.strip() or "\0" in one:
-            raise InputError(f"attribute '{attribute.name}': {what} {one!r} is empty or has a space at its ends")
+            raise InputError(f"column '{column.name}': {what} {one!r} is empty or has a space at its ends")
     if len(set(texts)) < len(texts):
         twice, _ = Counter(texts).most_common(1)[0]
-        raise InputError(f"attribute '{attribute.name}': {what} {values.shown(twice)} stands twice")
+        raise InputError(f"column '{column.name}': {what} {values.shown(twice)} stands twice")
 
 
 @dataclass(frozen=True)
