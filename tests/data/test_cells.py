@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from odd_cells import ATTRIBUTES, BERLIN, DAYS, DUCKDB, OBJECTS, TOKYO, arrow_pools, at, day, objects, taken
 
-from marginalia.data.cells import cells_of
-from marginalia.data.coding import codes_of
+from marginalia.data.cells import Cells, cells_of
+from marginalia.data.coding import Coder, codes_of
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.reading import pandas_frame, read_raw
@@ -192,3 +192,28 @@ def test_a_dictionary_may_hold_any_double(last):
     """A data frame of pandas takes no NaN among categories: one cell would decide whether a table is read."""
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([1.0, last]))
     assert pandas_frame(pa.table({"a": column}))["a"].tolist()[0].text == "1"
+
+
+@pytest.mark.parametrize("kind", ["date32", "date64", "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_an_array_of_times_has_the_numbers_of_its_texts(kind, zone):
+    rng = np.random.default_rng(0)
+    seconds = np.concatenate([[-62_135_596_800, -1, 0, 1, 253_402_300_799], rng.integers(-(10**9), 10**10, 300)])
+    if kind.startswith("date"):
+        column = pa.array(seconds // 86_400, pa.int32()).cast(pa.date32()).cast(getattr(pa, kind)())
+    else:
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind]
+        seconds = seconds[np.abs(seconds) < 9e18 / per_second]
+        counts = seconds * per_second + rng.integers(per_second, size=seconds.size)
+        column = pa.array(counts, pa.timestamp(kind, zone))
+    cells = cells_of(column)
+    assert isinstance(cells.distinct, np.ndarray)
+    listed = Cells(cells.which, cells.listed)
+    assert {cell.kind for cell in cells.listed} == {"time" if zone is None or "date" in kind else "instant"}
+    for unit in (None, "hour", "minute", "second"):
+        more = {"type": "date"} if unit is None else {"type": "timestamp", "unit": unit}
+        for clocks in (None, "Europe/Berlin") if unit else (None,):
+            attribute = Column("x", 2, edges=(0, 1, 2), bottom=True, top=True, zone=clocks, **more)
+            read = [Coder(attribute).numbers(some) for some in (cells, listed)]
+            np.testing.assert_array_equal(read[0][0], read[1][0])
+            assert read[0][1] == read[1][1]

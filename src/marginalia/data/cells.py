@@ -73,8 +73,10 @@ class Cells:
     Attributes
     ----------
     which : ndarray of shape (rows,), int64
-    distinct : list of Cell, or ndarray of float64
+    distinct : list of Cell, or ndarray of float64 or datetime64
         Doubles stand for numbers with their shortest digits. A cell may be there twice, and may be in no row.
+    utc : bool
+        Whether an array of times holds instants, or times on a clock in no zone.
 
     Examples
     --------
@@ -84,14 +86,23 @@ class Cells:
     """
 
     which: NDArray[np.int64]
-    distinct: list[Cell] | NDArray[np.float64]
+    distinct: list[Cell] | NDArray[Any]
+    utc: bool = False
 
     @cached_property
     def listed(self) -> list[Cell]:
         """The distinct cells."""
         if isinstance(self.distinct, list):
             return self.distinct
+        if self.distinct.dtype.kind == "M":
+            return [cell for cell in _times(self.distinct, utc=self.utc) if cell is not None]
         return [Cell("number", number_text(number)) for number in self.distinct.tolist()]
+
+    @property
+    def seconds(self) -> NDArray[np.int64]:
+        """The whole seconds since 1970-01-01T00:00 of an array of times; the rest of a second is dropped."""
+        unit, counts = np.datetime_data(self.distinct.dtype)[0], self.distinct.view(np.int64)  # type: ignore[union-attr]
+        return counts * 86_400 if unit == "D" else counts // _PER_SECOND[unit]
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -107,7 +118,7 @@ class Cells:
 
     def at(self, positions: NDArray[np.integer]) -> Cells:
         """Return the column whose rows are those at some positions, -1 or beyond for none."""
-        return Cells(np.append(self.which, -1)[positions], self.distinct)
+        return Cells(np.append(self.which, -1)[positions], self.distinct, self.utc)
 
 
 def cells_of(column: Any, name: str = "values", *, lenient: bool = False) -> Cells:
@@ -144,7 +155,7 @@ def of_object(value: Any) -> Cell | None:
         import pyarrow as pa
 
         timed = value.is_valid and pa.types.is_temporal(value.type)  # of any year
-        return of_object(_of_type(pa.array([value]))[0] if timed else value.as_py())
+        return of_object(_of_type(pa.array([value])).rows()[0] if timed else value.as_py())
     try:
         hash(value)
     except TypeError:
@@ -198,7 +209,7 @@ def _of_arrow(column: Any, name: str, lenient: bool) -> Cells:
             what = f"column '{name}' holds values of type {column.type}; give each cell one value"
             raise InputError(what) from None
     at = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    return _without_empty(_of_type(encoded.dictionary)).at(at)
+    return _of_type(encoded.dictionary).at(at)
 
 
 def _of_objects(values: Iterable[Any], name: str, lenient: bool) -> Cells:
@@ -234,32 +245,39 @@ def _without_empty(cells: NDArray[np.float64] | list[Cell | None]) -> Cells:
     return Cells(np.where(gone, -1, np.cumsum(~gone) - 1), known)
 
 
-def _of_type(values: Any) -> NDArray[np.float64] | list[Cell | None]:
-    """Return the cells of an Arrow array: numbers as doubles where these are exact, NaN for an empty one."""
+def _of_type(values: Any) -> Cells:
+    """Return the cells of an Arrow array without nulls: numbers as doubles where these are exact."""
     import pyarrow as pa
 
     of = values.type
     if pa.types.is_integer(of):
         numbers = values.to_numpy(zero_copy_only=False)
         if not numbers.size or max(-int(numbers.min()), int(numbers.max())) <= _EXACT:
-            return numbers.astype(np.float64)
-        return [Cell("number", str(number)) for number in numbers.tolist()]
+            return _without_empty(numbers.astype(np.float64))
+        return _without_empty([Cell("number", str(number)) for number in numbers.tolist()])
     if pa.types.is_floating(of):
         numbers = values.to_numpy(zero_copy_only=False)
         same_digits = numbers if of == pa.float64() else numbers.astype(str)
-        return same_digits.astype(np.float64) + 0.0  # no -0.0
+        return _without_empty(same_digits.astype(np.float64) + 0.0)  # no -0.0
     if pa.types.is_date32(of):
-        return _times(values.view(pa.int32()).to_numpy().astype("M8[D]"))
+        return _of_times(values.view(pa.int32()).to_numpy().astype("M8[D]"))
     if pa.types.is_date64(of):
-        return _times((values.view(pa.int64()).to_numpy() // 86_400_000).astype("M8[D]"))
+        return _of_times((values.view(pa.int64()).to_numpy() // 86_400_000).astype("M8[D]"))
     if pa.types.is_timestamp(of):
-        return _times(values.view(pa.int64()).to_numpy().view(f"M8[{of.unit}]"), utc=of.tz is not None)
+        return _of_times(values.view(pa.int64()).to_numpy().view(f"M8[{of.unit}]"), utc=of.tz is not None)
     if pa.types.is_time(of) or pa.types.is_duration(of):
         counts = values.view(pa.int32() if pa.types.is_time32(of) else pa.int64()).to_pylist()
         passed = [datetime.timedelta(microseconds=count * 10**6 // _PER_SECOND[of.unit]) for count in counts]
         clock = (lambda passed: Cell("text", _clock(passed))) if pa.types.is_time(of) else _duration
-        return list(map(clock, passed))
-    return list(map(of_object, values.to_pylist()))
+        return _without_empty(list(map(clock, passed)))
+    return _without_empty(list(map(of_object, values.to_pylist())))
+
+
+def _of_times(values: NDArray[np.datetime64], *, utc: bool = False) -> Cells:
+    """Return the cells of times, as an array if Python can hold all of them: to write each one takes long."""
+    cells = Cells(np.arange(len(values)), values, utc)
+    inside = (cells.seconds >= _FIRST) & (cells.seconds <= _LAST)
+    return cells if inside.all() else _without_empty(_times(values, utc=utc))
 
 
 def _times(values: NDArray[np.datetime64], *, utc: bool = False) -> list[Cell | None]:

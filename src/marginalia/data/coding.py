@@ -272,12 +272,12 @@ class Coder:
                 texts[key] = code
             else:
                 codes[numbers == key] = code
-        if isinstance(cells.distinct, np.ndarray):  # by the number that has this text: to write all takes long
-            for text, code in texts.items():
+        if not isinstance(cells.distinct, list) and cells.distinct.dtype.kind == "f":
+            for text, code in texts.items():  # by the number that has this text: to write all takes long
                 if (number := _number_of_text(text)) is not None:
                     codes[cells.distinct == number] = code
         elif texts:
-            for i, cell in enumerate(cells.distinct):
+            for i, cell in enumerate(cells.listed):
                 for written in values.spellings(cell):
                     if written in texts:
                         codes[i] = texts[written]
@@ -288,14 +288,17 @@ class Coder:
         """Return each distinct cell as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
         column = self.column
         reasons: dict[int, Reason] = {}
-        if isinstance(cells.distinct, np.ndarray) and column.counted_in is None:
-            numbers = cells.distinct
+        unit, of = column.counted_in, None if isinstance(cells.distinct, list) else cells.distinct.dtype.kind
+        if of == "M" and unit is not None and not (cells.utc and column.zone):
+            numbers = (cells.seconds // values.SECONDS[unit]).astype(np.float64)
+        elif of == "f" and unit is None:
+            numbers = np.asarray(cells.distinct)
             unread = np.isnan(numbers) if self.lenient else ~np.isfinite(numbers)
             reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
         else:
             read: Callable[[Any], float] = partial(values.number, infinite=self.lenient)
-            if column.counted_in is not None:
-                read = partial(values.moment, unit=column.counted_in, format=column.format, zone=column.zone)
+            if unit is not None:
+                read = partial(values.moment, unit=unit, format=column.format, zone=column.zone)
             numbers = np.full(len(cells.distinct), np.nan)
             for i, cell in enumerate(cells.listed):
                 try:

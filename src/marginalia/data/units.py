@@ -150,7 +150,7 @@ def keys_of(raw: pd.Series[Any] | Cells, unit: Unit) -> tuple[NDArray[Any], Numb
 
 def _wide_doubles(raw: pd.Series[Any] | Cells, column: Cells) -> set[int]:
     """Return the positions of distinct cells that doubles beyond 2^53 stand for."""
-    if isinstance(column.distinct, np.ndarray):
+    if isinstance(column.distinct, np.ndarray) and column.distinct.dtype.kind == "f":
         return set(np.flatnonzero(np.abs(column.distinct) > values.WIDE).tolist())
     objects = () if isinstance(raw, Cells) or raw.dtype != object else raw.tolist()
     return {
