@@ -41,32 +41,8 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores"
 
 
-class Line:
-    """One line of a CSV, whose columns are the fields of a dataclass: texts and numbers."""
-
-    @classmethod
-    def read_all(cls, path: Path) -> list[Self]:
-        """Return the lines of a CSV; none if there is no such file."""
-        if not path.exists():
-            return []
-        kinds = get_type_hints(cls)
-        with path.open(newline="", encoding="utf-8") as file:
-            return [cls(**{k: kinds[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
-
-    @classmethod
-    def append(cls, path: Path, groups: Iterable[Iterable[Self]]) -> None:
-        """Add lines to a CSV, each group as a whole and as soon as it is made: what was stopped goes on from there."""
-        with path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(get_type_hints(cls)), lineterminator="\n")
-            if not file.tell():
-                writer.writeheader()
-            for group in groups:
-                writer.writerows(map(vars, group))
-                file.flush()
-
-
 @dataclass(frozen=True)
-class Row(Line):
+class Row:
     """One line of a benchmark's CSV.
 
     Attributes
@@ -97,6 +73,15 @@ class Row(Line):
     note: str = ""
     code_version: str = ""
     machine: str = ""
+
+    @classmethod
+    def read_all(cls, path: Path) -> list[Self]:
+        """Return the rows of a CSV; none if there is no such file."""
+        if not path.exists():
+            return []
+        kinds = get_type_hints(cls)
+        with path.open(newline="", encoding="utf-8") as file:
+            return [cls(**{k: kinds[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
 
 
 def store(path: Path, rows: Iterable[Row], order: Sequence[str]) -> None:

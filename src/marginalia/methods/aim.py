@@ -47,7 +47,7 @@ from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The numbers that Algorithm 2 fixes; the defaults are the paper's. `benchmarks/aim_constants.py` varies them.
+    """The numbers that Algorithm 2 fixes; the defaults are the paper's. docs/aim-constants.md compares others.
 
     None of them enters the privacy proof: each round is charged for what it does, and the last takes what is left.
 
@@ -80,7 +80,7 @@ class Constants:
 
 CONSTANTS: Mapping[str, Constants] = {
     "paper": Constants(),
-    "tuned": Constants(rounds_per_attribute=8, anneal_by=1.2),  # chosen by benchmarks/aim_constants.py
+    "tuned": Constants(rounds_per_attribute=8, anneal_by=1.2),  # chosen by the study of docs/aim-constants.md
 }
 
 
