@@ -1,4 +1,4 @@
-"""A star: every attribute given one of them, from noisy counts of its pairs."""
+"""A star: every column given one of them, from noisy counts of its pairs."""
 
 from marginalia.marginals.estimation import estimate
 from marginalia.privacy.calibration import gaussian_sigma
@@ -7,7 +7,7 @@ from marginalia.synthesis.measuring import measure_all, number_of_records
 
 
 class Star(ModelSynthesizer):
-    """Measure each attribute together with the last one, and answer as if nothing else were related.
+    """Measure each column together with the last one, and answer as if nothing else were related.
 
     Privacy: (epsilon, delta)-DP under either relation and for units of several rows, k Gaussian events, k the number of
     pairs, which follow from the public domain. A row is in one cell of a marginal: what a neighbour changes of it has

@@ -150,7 +150,7 @@ ARFF = """% comment
 @relation toy
 
 @attribute decile1b real
-@column 'tier' {0, 1}
+@attribute 'tier' {0, 1}
 @ATTRIBUTE name {a,b}
 @data
 

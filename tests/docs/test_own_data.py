@@ -130,7 +130,8 @@ def test_the_worked_case_runs_in_a_shell(repository):
 
 
 def test_the_page_of_domain_files_names_every_key():
-    from marginalia.data.domain import _COLUMN_KEYS, _KEYS
+    from marginalia.data.column import _FILE_KEYS
+    from marginalia.data.domain import _KEYS
 
     named = set(re.findall(r"`([a-z_]+)`", PAGE.with_name("domain-files.md").read_text(encoding="utf-8")))
-    assert {*_COLUMN_KEYS, *_KEYS} <= named
+    assert {*_FILE_KEYS, *_KEYS} <= named

@@ -50,7 +50,11 @@ def edges_of(raw: Any, facts: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def bins_of(raw: Any) -> int:
-    """Return a number of bins."""
+    """Return a number of bins.
+
+    >>> bins_of(16)
+    16
+    """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 2 <= raw <= MOST_BINS:
         raise InputError(f"bins must be a whole number from 2 to {MOST_BINS}, not {values.shown(raw)}")
     return raw
