@@ -21,10 +21,9 @@ def script(path):
     return module
 
 
-@pytest.mark.parametrize("name", ["domain", "relation", "calibration", "certificate", "protocol"])
-def test_the_pictures_of_the_concepts_are_drawn_by_their_script(name):
-    """After a change: python docs/concepts.py."""
-    assert (DOCS / f"concepts_{name}.svg").read_text(encoding="utf-8") == script(DOCS / "concepts.py").picture(name)
+def test_the_page_of_data_sets_lists_the_catalogue():
+    """After a change: python docs/data_sets.py."""
+    assert (DOCS / "datasets.md").read_text(encoding="utf-8") == script(DOCS / "data_sets.py").page()
 
 
 @pytest.mark.slow
