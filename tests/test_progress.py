@@ -23,7 +23,7 @@ def terminal(monkeypatch):
 
 
 def work(**options):
-    with progress.bar("columns bought", 2, **options) as advance:
+    with progress.bar("columns learned", 2, **options) as advance:
         advance(1)
         advance(1)
 
@@ -37,7 +37,7 @@ def test_nothing_is_shown_by_itself(capsys):
 
 def test_who_asks_is_shown_the_part_that_is_done(capsys):
     work(verbose=True)
-    assert "columns bought" in (shown := capsys.readouterr().err)
+    assert "columns learned" in (shown := capsys.readouterr().err)
     assert "100%" in shown
 
 
@@ -46,7 +46,7 @@ def test_a_terminal_shows_what_runs_and_its_bars_and_is_left_clean(monkeypatch):
     with progress.showing("fitting"):
         work()
     assert "fitting" in shown.getvalue()
-    assert "columns bought" in shown.getvalue()
+    assert "columns learned" in shown.getvalue()
     assert progress._display.get() is None
 
 

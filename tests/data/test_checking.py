@@ -95,7 +95,7 @@ def test_dates_with_a_format_may_be_learned_privately(tmp_path, format):
     assert f"'{unread}' in row {0 if format.endswith('y') else 1} is not a date of format {format}" in notes[1]
 
 
-def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
+def test_what_is_to_be_learned_is_named_and_so_is_what_cannot_be_read(tmp_path):
     (tmp_path / "d.yaml").write_text(
         "attributes:\n"
         "- {name: age, type: integer, edges: {private: adaptive}}\n"

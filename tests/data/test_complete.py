@@ -76,9 +76,9 @@ def test_rows_of_a_stream_that_are_left_out_are_encoded_as_those_of_a_table(fram
             complete(read(tmp_path / "u.parquet", domain=DOMAIN), "ill").counts(["age"])
 
 
-def test_raw_rows_keep_what_is_to_be_bought(frame):
-    bought = {"name": "ward", "type": "string", "labels": "private", "missing": []}
-    schema = Domain.from_dict({"attributes": [*CONTENT["attributes"][:2], bought]})
+def test_raw_rows_keep_what_is_to_be_learned(frame):
+    learned = {"name": "ward", "type": "string", "labels": "private", "missing": []}
+    schema = Domain.from_dict({"attributes": [*CONTENT["attributes"][:2], learned]})
     rows = complete(RawTable.of(frame, schema), "ill")
     assert rows.n_rows == frame["ill"].isin(["no", "yes"]).sum()
     assert rows.domain.open_columns == schema.open_columns

@@ -171,13 +171,13 @@ def test_a_domain_with_an_inferred_fact_is_inferred():
 @pytest.mark.parametrize(
     ("said", "source"), [("declared", "released"), ("documented", "released"), ("inferred", "inferred")]
 )
-def test_a_purchase_does_not_cover_what_was_inferred_beside_it(said, source):
+def test_private_preprocessing_does_not_cover_what_was_inferred_beside_it(said, source):
     ward = {"name": "ward", "type": "string", "labels": "private"}
     schema = Domain.from_dict({"source": said, "attributes": [ward, {"name": "ill", "type": "boolean"}]})
     assert schema.closed({"ward": schema.open_columns[0].closed(labels=["a"])}).source == source
 
 
-def test_an_open_domain_is_closed_when_its_facts_are_bought(tmp_path):
+def test_an_open_domain_is_closed_when_its_facts_are_learned(tmp_path):
     path = tmp_path / "d.yaml"
     path.write_text(
         "ignored: [id]\n"
@@ -195,16 +195,16 @@ def test_an_open_domain_is_closed_when_its_facts_are_bought(tmp_path):
     assert (age.needs_epsilon, born.needs_epsilon, ward.needs_epsilon) == (True, False, True)
     with pytest.raises(InputError, match="the edges of 'born' are left to be learned"):
         schema.closed({"age": age.closed(edges=(0, 9, 99))})
-    bought = [
+    learned = [
         age.closed(edges=(0, 9, 99)),
         born.closed(edges=(0, 2)),
         ward.closed(labels=["a"]),
     ]
-    domain = schema.closed({a.name: a for a in bought})
+    domain = schema.closed({a.name: a for a in learned})
     assert (domain.names, domain.sizes, domain.ignored) == (("age", "born", "ward", "ill"), (3, 2, 3, 2), ("id",))
     assert domain.source == "inferred"  # the type of ward still is
-    domain.to_json(tmp_path / "bought.json")
-    assert Domain.from_json(tmp_path / "bought.json") == domain
+    domain.to_json(tmp_path / "learned.json")
+    assert Domain.from_json(tmp_path / "learned.json") == domain
 
 
 def test_codes_are_called_what_the_file_says():

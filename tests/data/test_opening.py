@@ -143,7 +143,7 @@ def test_a_file_of_the_pattern_is_not_overwritten(folder, call):
 
 
 @pytest.mark.parametrize("data", [PARTS, STAYS])
-def test_what_is_bought_needs_a_file(folder, call, data):
+def test_what_is_learned_needs_a_file(folder, call, data):
     content = json.loads(Path("d.json").read_text())
     content["attributes"][0] = {"name": "ward", "type": "string", "labels": "private"}
     Path("d.json").write_text(json.dumps(content))

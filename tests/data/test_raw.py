@@ -382,11 +382,11 @@ def test_dates_are_read_and_written_by_their_format(tmp_path):
             Domain.from_dict({"attributes": [{**edges[0], "format": wrong}]})
     with pytest.raises(InputError, match="'format' is for dates"):
         Domain.from_dict({"attributes": [{"name": "a", "type": "string", "labels": ["x"], "format": "%d"}]})
-    bought = Domain.from_dict(
+    learned = Domain.from_dict(
         {"attributes": [{**edges[0], "edges": {"private": "uniform", "bounds": ["2024-01-01", "2024-12-31"]}}]}
     )
-    assert bought.placeholder()["seen"].format == "%d/%m/%Y"
-    assert Domain.from_dict(bought.to_dict()) == bought
+    assert learned.placeholder()["seen"].format == "%d/%m/%Y"
+    assert Domain.from_dict(learned.to_dict()) == learned
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -136,7 +136,7 @@ def test_special_texts_that_are_something_else_too_are_refused(facts, why):
         attribute(name="x", **facts)
 
 
-def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
+def test_special_cells_are_neither_learned_as_labels_nor_counted_in_bins():
     schema = Domain.from_dict(
         {
             "attributes": [
@@ -146,7 +146,7 @@ def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
         }
     )
     assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
-    # Were the special cells read as numbers, or as categories, they would be most of what is bought.
+    # Were the special cells read as numbers, or as categories, they would be most of what is learned.
     frame = pd.DataFrame({"ward": ["a"] * 300 + ["refused"] * 900 + ["?"] * 10, "crp": ["5"] * 300 + ["<0.1"] * 910})
     ledger = Ledger("add_remove", epsilon=60.0, delta=1e-5, planned=True)
     domain, table = preprocess(frame, schema, session=Session(ledger, Randomness(0)))

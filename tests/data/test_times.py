@@ -299,12 +299,12 @@ def test_equal_bins_of_dates_keep_their_codes_through_a_file():
 @pytest.mark.parametrize("rule", others_slow(["adaptive", "quantile", "uniform"]))
 @pytest.mark.parametrize("unit", others_slow(UNITS, "day"))
 @pytest.mark.parametrize("bounds", [None, ["2024-01-01T00:00", "2025-01-01T00:00"]])
-def test_edges_of_times_are_bought(unit, rule, bounds):
+def test_edges_of_times_are_learned(unit, rule, bounds):
     instants = pd.Series(pd.date_range("2024-02-01 08:00", periods=4000, freq="37min", tz="Europe/Berlin"))
     cells = [*instants.astype(str), "x", "refused", None, pd.NaT, "9999-12-31T23:59:59-12:00", datetime.date(1, 1, 1)]
-    bought = {"private": rule, "bins": 6} if bounds is None else {"private": rule, "bins": 6, "bounds": bounds}
+    learned = {"private": rule, "bins": 6} if bounds is None else {"private": rule, "bins": 6, "bounds": bounds}
     facts = {"name": "t", "type": "timestamp", "unit": unit, "zone": "Europe/Berlin", "special": ["refused"]}
-    schema = Domain.from_dict({"attributes": [{**facts, "edges": bought}]})
+    schema = Domain.from_dict({"attributes": [{**facts, "edges": learned}]})
     assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     ledger = Ledger("add_remove", epsilon=50.0, delta=1e-5)
     domain, table = preprocess(pd.DataFrame({"t": cells}), schema, session=Session(ledger, Randomness(0)))
@@ -323,7 +323,7 @@ def test_edges_of_times_are_bought(unit, rule, bounds):
     assert Table.from_frame(drawn, domain) == table
 
 
-def test_a_purchase_of_times_counts_no_special_cell_as_a_value():
+def test_private_preprocessing_of_times_counts_no_special_cell_as_a_value():
     column = Column("t", type="timestamp", unit="hour", special=("refused",), private=PrivateBins("uniform", 4))
     assert column.counted_in == "hour"
     assert column.placeholder().special_codes == range(1, 2)

@@ -359,9 +359,9 @@ def test_a_domain_file_declares_the_type_of_its_unit(tmp_path: Path) -> None:
     assert Domain.from_json(tmp_path / "d.json") == domain
     assert "unit_type" not in _domain().to_dict()
     assert Domain.from_dict(domain.to_dict()).of_unit(None, 5).unit == Unit("id", 5, type="integer")
-    bought = _domain("date", rows_per_unit={"private": 0.9, "most": 8})
-    assert bought.unit == BoughtUnit("id", 8, 0.9, type="date")
-    assert Domain.from_dict(bought.to_dict()) == bought
+    learned = _domain("date", rows_per_unit={"private": 0.9, "most": 8})
+    assert learned.unit == BoughtUnit("id", 8, 0.9, type="date")
+    assert Domain.from_dict(learned.to_dict()) == learned
     with pytest.raises(InputError, match="unknown unit_type 'int'"):
         _domain("int")
     with pytest.raises(InputError, match="'unit_type' goes with 'unit'"):
@@ -380,7 +380,7 @@ def test_an_entry_of_a_sweep_declares_it_too(tmp_path: Path) -> None:
         schema.of_unit(None, None, "integer")
 
 
-def test_a_certificate_and_a_bought_number_of_rows_keep_the_type() -> None:
+def test_a_certificate_and_a_learned_number_of_rows_keep_the_type() -> None:
     frame = pd.DataFrame({"id": np.arange(3000) % 1000, "age": 1})
     table = Table.from_frame(frame, _domain("integer", rows_per_unit={"private": 0.9, "most": 8}))
     ledger = Ledger("add_remove", epsilon=3.0, delta=1e-5, unit=table.unit)

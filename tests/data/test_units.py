@@ -67,7 +67,7 @@ def test_the_same_rows_are_kept_from_every_way_of_writing_them() -> None:
     assert len({tuple(map(tuple, sorted(t.codes.tolist()))) for t in tables}) == 1
 
 
-def test_a_raw_table_is_bounded_before_anything_is_bought() -> None:
+def test_a_raw_table_is_bounded_before_anything_is_learned() -> None:
     content = {**CONTENT, "attributes": [{"name": "age", "type": "integer", "edges": {"private": "quantile"}}]}
     frame = _frame(np.random.default_rng(2)).drop(columns="ill")
     raw = RawTable.of(frame, Domain.from_dict(content))
@@ -204,7 +204,7 @@ def test_rows_of_units_that_do_not_fit_in_memory_are_one_line(
 
 
 def test_rows_per_unit_are_learned_privately_from_streamed_rows_as_from_a_table(places: dict[str, str]) -> None:
-    domain = Domain.from_dict(BOUGHT)
+    domain = Domain.from_dict(LEARNED)
     memory, rows = Table.read(places["t.csv"], domain=domain), _streamed(places["folders"], domain)
     assert (rows.unit, rows.n_rows) == (memory.unit, memory.n_rows)
     np.testing.assert_array_equal(rows.project(memory.names).codes, memory.codes)  # by rank
@@ -249,19 +249,19 @@ def test_a_unit_that_leaves_moves_at_most_one_other_across_a_split() -> None:
     assert all(len(tests[0] ^ other) <= 2 for other in tests[1:])
 
 
-BOUGHT = {**CONTENT, "rows_per_unit": {"private": 0.9, "most": 16}}
+LEARNED = {**CONTENT, "rows_per_unit": {"private": 0.9, "most": 16}}
 
 
 @pytest.mark.parametrize("kind", ["table", "raw"])
 @pytest.mark.parametrize(("relation", "sensitivity"), [("add_remove", 1.0), ("replace_one", math.sqrt(2))])
-def test_bought_rows_are_those_of_the_number_that_was_bought(kind: str, relation: str, sensitivity: float) -> None:
+def test_learned_rows_are_those_of_the_number_that_was_learned(kind: str, relation: str, sensitivity: float) -> None:
     rng = np.random.default_rng(8)
     sizes = rng.integers(1, 7, 2000)
     patients = rng.permutation(np.repeat(np.arange(2000), sizes))
     ages = rng.integers(0, 30, len(patients))
     frame = pd.DataFrame({"patient": patients, "age": ages, "ill": rng.random(len(patients)) < 0.5})
-    unit_of_4 = Table.from_frame(frame, Domain.from_dict({**BOUGHT, "rows_per_unit": {"private": 0.5, "most": 4}}))
-    schema = Domain.from_dict({**BOUGHT, "rows_per_unit": {"private": 0.6, "most": 16}})
+    unit_of_4 = Table.from_frame(frame, Domain.from_dict({**LEARNED, "rows_per_unit": {"private": 0.5, "most": 4}}))
+    schema = Domain.from_dict({**LEARNED, "rows_per_unit": {"private": 0.6, "most": 16}})
     if kind == "raw":
         age = {"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}
         schema = Domain.from_dict({**schema.to_dict(), "attributes": [age, CONTENT["attributes"][1]]})
@@ -279,19 +279,19 @@ def test_bought_rows_are_those_of_the_number_that_was_bought(kind: str, relation
     assert (event.sensitivity, event.label) == (sensitivity, "rows per `patient`")
 
 
-def test_what_cannot_be_bought_of_units_is_refused(places: dict[str, str]) -> None:
+def test_what_cannot_be_learned_of_units_is_refused(places: dict[str, str]) -> None:
     with pytest.raises(InputError, match="rows_per_unit is a number, or"):
         Domain.from_dict({**CONTENT, "rows_per_unit": {"private": 0.5}})
     with pytest.raises(InputError, match="share of the units between 0 and 1"):
         Domain.from_dict({**CONTENT, "rows_per_unit": {"private": 95, "most": 9}})
-    table = Table.read(places["t.csv"], domain=Domain.from_dict(BOUGHT))
+    table = Table.read(places["t.csv"], domain=Domain.from_dict(LEARNED))
     with pytest.raises(PrivacyError, match="delta has to be above 0"):
         coded_rows(table, ledger=Ledger("add_remove", epsilon=1.0, delta=0.0, unit=table.unit), random_state=0)
-    assert Domain.from_dict(BOUGHT).to_dict()["rows_per_unit"] == {"private": 0.9, "most": 16}
+    assert Domain.from_dict(LEARNED).to_dict()["rows_per_unit"] == {"private": 0.9, "most": 16}
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_one_unit_moves_one_count_of_the_histogram_that_buys_rows_per_unit(
+def test_one_unit_moves_one_count_of_the_histogram_that_learns_rows_per_unit(
     relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exact histograms of neighbours, for every size of one unit; sizes beyond the largest are one."""
@@ -306,7 +306,7 @@ def test_one_unit_moves_one_count_of_the_histogram_that_buys_rows_per_unit(
     for size in range(40):
         patients = np.repeat(np.arange(1 + len(others)), [size, *others])
         frame = pd.DataFrame({"patient": patients, "age": 1, "ill": True})
-        table = Table.from_frame(frame, Domain.from_dict(BOUGHT))
+        table = Table.from_frame(frame, Domain.from_dict(LEARNED))
         ledger = Ledger(relation, epsilon=1.0, delta=1e-5, unit=table.unit)
         coded_rows(table, ledger=ledger, random_state=0)
     assert all(np.abs(one - exact[0]).sum() == 1 for one in exact[1:])

@@ -21,5 +21,5 @@ def test_the_page_runs_as_it_is_printed(tmp_path, monkeypatch, capsys):
     assert set(names["classifier"].predict(names["new"])) <= {"no", "yes"}
     predicted = names["regressor"].predict(names["frame"])
     assert ((predicted >= 50) & (predicted <= 90)).all()
-    assert names["bought"].domain_.source == "released"
-    assert names["bought"].ledger_.epsilon_spent <= 1.0 + 1e-6
+    assert names["learned"].domain_.source == "released"
+    assert names["learned"].ledger_.epsilon_spent <= 1.0 + 1e-6

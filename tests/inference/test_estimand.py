@@ -73,7 +73,7 @@ def test_declared_analyses_state_them_too(table):
         }
 
 
-def test_several_rows_and_a_bought_number_are_named():
+def test_several_rows_and_a_learned_number_are_named():
     assert estimand_of(Unit("patient", 3)) == "over at most 3 rows per patient"
 
 

@@ -36,7 +36,7 @@ ATTRIBUTES = [
     {"name": "ill", "type": "string", "labels": ["healthy", "ill"]},
 ]
 DOMAIN = Domain.from_dict({"attributes": ATTRIBUTES, "ignored": ["id"]})
-BOUGHT = [
+LEARNED = [
     {"name": "age", "type": "integer", "edges": {"private": "quantile", "bins": 4, "bounds": [0, 100]}},
     {"name": "ward", "type": "string", "labels": "private"},
     *ATTRIBUTES[2:],
@@ -98,9 +98,9 @@ def test_a_frame_is_learnt_from_as_its_table_is(cls):
 
 
 @pytest.mark.parametrize("cls", [SSPRegressor, AdaSSPRegressor, DDSSPRegressor])
-def test_what_a_schema_leaves_open_is_bought_in_the_same_ledger(cls):
+def test_what_a_schema_leaves_open_is_learned_in_the_same_ledger(cls):
     frame = pd.concat([frame_of()] * 5)
-    schema = {"attributes": BOUGHT, "ignored": ["id"]}
+    schema = {"attributes": LEARNED, "ignored": ["id"]}
     parameters = {} if cls is DDSSPRegressor else {"epsilon": 1.0}
     model = made(cls, **parameters).fit(frame, "pay", domain=schema)
     domain = model.encoder_.domain
@@ -123,13 +123,13 @@ def test_fitted_marginals_give_the_domain():
     model = DDSSPRegressor(marginals=source).fit(frame, "pay")
     assert model.predict(frame).max() <= 40
     with pytest.raises(InputError, match="fitted already"):
-        DDSSPRegressor(marginals=source).fit(frame, "pay", domain={"attributes": BOUGHT, "ignored": ["id"]})
+        DDSSPRegressor(marginals=source).fit(frame, "pay", domain={"attributes": LEARNED, "ignored": ["id"]})
 
 
 @pytest.mark.parametrize("cls", [OLSRegressor, TrivialRegressor])
-def test_without_a_ledger_nothing_is_bought(cls):
+def test_without_a_ledger_nothing_is_learned(cls):
     with pytest.raises(InputError, match="this fit has no ledger for that"):
-        cls().fit(frame_of(), "pay", domain={"attributes": BOUGHT, "ignored": ["id"]})
+        cls().fit(frame_of(), "pay", domain={"attributes": LEARNED, "ignored": ["id"]})
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ REFUSED = {
     "unknown column": (lambda f: (f.assign(extra=1), DOMAIN), "column 'extra' is not in the domain"),
     "missing column": (lambda f: (f.drop(columns="age"), DOMAIN), "column 'age' of the domain is missing"),
     "duplicate columns": (lambda f: (pd.concat([f, f[["age"]]], axis=1), DOMAIN), "'age'"),
-    "duplicate columns, bought": (
-        lambda f: (pd.concat([f, f[["age"]]], axis=1), {"attributes": BOUGHT, "ignored": ["id"]}), "'age'",
+    "duplicate columns, learned": (
+        lambda f: (pd.concat([f, f[["age"]]], axis=1), {"attributes": LEARNED, "ignored": ["id"]}), "'age'",
     ),
     "a bad value": (lambda f: (f.assign(stage=3), DOMAIN), "column 'stage', row 0: '3' is not among the labels"),
     "domain of a wrong kind": (lambda f: (f, 7), "domain is a Domain, a dict or the path"),

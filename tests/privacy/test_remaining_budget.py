@@ -230,7 +230,7 @@ METHODS = {
     "adaptive_margin": (AdaptiveMarginClassifier, {"max_steps": 10, "selection": "iter"}),
     "adaptive_margin tuned": (AdaptiveMarginClassifier, {"max_steps": 10, "selection": "private_tuning"}),
 }
-PURCHASES = (CompositionEvent((GaussianEvent(1.0, 25.0),), 5), FailureEvent(2e-7), GaussianEvent(1.0, 31.0))
+PREPROCESSING = (CompositionEvent((GaussianEvent(1.0, 25.0),), 5), FailureEvent(2e-7), GaussianEvent(1.0, 31.0))
 
 
 def fit_after(name, events, **changes):
@@ -279,12 +279,12 @@ def test_a_plan_lists_the_releases_that_are_charged(name, changes, monkeypatch):
 
 @pytest.mark.parametrize("name", others_slow(METHODS, *(name for name in METHODS if not name.startswith("objective"))))
 def test_every_method_spends_what_is_left(name):
-    """A fit after purchases is certified by both accountants, and gives away less than 3 % of epsilon."""
-    ledger = fit_after(name, PURCHASES)
+    """A fit after private preprocessing is certified by both accountants, and gives away less than 3 % of epsilon."""
+    ledger = fit_after(name, PREPROCESSING)
     assert ledger.certified
     assert 0.97 < ledger.epsilon_spent <= 1 + 1e-9
     assert recomputed_epsilon(ledger.events, ledger.relation, DELTA) <= 1 + AGREEMENT
-    assert ledger.events[: len(PURCHASES)] == PURCHASES
+    assert ledger.events[: len(PREPROCESSING)] == PREPROCESSING
 
 
 @pytest.mark.parametrize("name", others_slow(["ssp", "mst", "adaptive_margin tuned", "reduced_space", "objective"]))

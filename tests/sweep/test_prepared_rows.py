@@ -100,11 +100,11 @@ def fate(raw):
     column = cells_of(raw.frame["x"], lenient=True)
     x = raw.domain["x"]
     if x.private == "labels":
-        bought = x.closed(labels=list(category_counts(raw.frame["x"])))
-        codes = [bought.texts[code] for code in raw.coded(raw.domain.closed({"x": bought})).column("x")]
+        learned = x.closed(labels=list(category_counts(raw.frame["x"])))
+        codes = [learned.texts[code] for code in raw.coded(raw.domain.closed({"x": learned})).column("x")]
     else:
-        bought = x.closed(edges=EDGES[x.type])
-        codes = raw.coded(raw.domain.closed({"x": bought})).column("x").tolist()
+        learned = x.closed(edges=EDGES[x.type])
+        codes = raw.coded(raw.domain.closed({"x": learned})).column("x").tolist()
     return column.rows().tolist(), codes
 
 

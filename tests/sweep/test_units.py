@@ -17,7 +17,7 @@ from marginalia.sweep.protocols import Prepared, split_rows
 
 ILL = {"name": "ill", "type": "boolean"}
 AGE = {"name": "age", "type": "integer", "edges": [0, 20, 40, 60, 80]}
-BOUGHT = {"name": "age", "type": "integer", "edges": {"private": "quantile", "bins": 4}}
+LEARNED = {"name": "age", "type": "integer", "edges": {"private": "quantile", "bins": 4}}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def _entry(folder: Path, **changes: object):
     return parse_entry("stays", {k: v for k, v in content.items() if v is not None}, folder=folder)
 
 
-@pytest.mark.parametrize("age", [AGE, BOUGHT], ids=["table", "raw"])
+@pytest.mark.parametrize("age", [AGE, LEARNED], ids=["table", "raw"])
 def test_a_prepared_data_set_keeps_its_units(folder: Path, age: dict) -> None:
     prepare_dataset(_entry(folder, attributes=[age, ILL]).model_dump(), folder / "data")
     data = Prepared.load(folder / "data")
@@ -56,7 +56,7 @@ def test_a_prepared_data_set_keeps_its_units(folder: Path, age: dict) -> None:
     assert told["protects"] == "one `patient`, at most 3 rows each"
 
 
-def test_a_bought_number_of_rows_is_kept_to_be_bought(folder: Path) -> None:
+def test_a_learned_number_of_rows_is_kept_to_be_learned(folder: Path) -> None:
     domain = {"attributes": [AGE, ILL], "unit": "patient", "rows_per_unit": {"private": 0.9, "most": 32}}
     entry = _entry(folder, domain=domain, attributes=None, unit=None, rows_per_unit=None)
     prepare_dataset(entry.model_dump(), folder / "data")

@@ -19,7 +19,7 @@ ATTRIBUTES = [
     {"name": "pay", "type": "number", "edges": [0, 10, 20, 60]},
 ]
 DOMAIN = Domain.from_dict({"attributes": ATTRIBUTES, "ignored": ["id"]})
-BOUGHT = {
+LEARNED = {
     "attributes": [
         {"name": "age", "type": "integer", "edges": {"private": "uniform", "bins": 4}},
         {"name": "ward", "type": "string", "labels": "private"},
@@ -74,21 +74,21 @@ def test_the_seed_makes_the_same_values():
     assert first.equals(again)
 
 
-def test_what_a_schema_leaves_open_is_bought_in_the_same_ledger():
+def test_what_a_schema_leaves_open_is_learned_in_the_same_ledger():
     frame = pd.concat([frame_of()] * 5)
-    model = Independent(random_state=0).fit(frame, domain=BOUGHT)
+    model = Independent(random_state=0).fit(frame, domain=LEARNED)
     assert model.domain_.source == "released"
     assert model.ledger_.certified
     assert 0.9 < model.ledger_.epsilon_spent <= 1.0
     assert [p.source for p in model.ledger_.public_inputs if p.name == "domain"] == ["released"]
     assert set(model.sample(200)["ward"].dropna()) <= {*"abcd", "other"}
-    cheap = Independent(random_state=0).fit(frame, domain=BOUGHT, preprocessing_share=0.5)
+    cheap = Independent(random_state=0).fit(frame, domain=LEARNED, preprocessing_share=0.5)
     assert cheap.ledger_.events != model.ledger_.events
 
 
-def test_nothing_is_bought_without_delta():
+def test_nothing_is_learned_without_delta():
     with pytest.raises((PrivacyError, InputError), match="delta"):
-        Independent(delta=0.0).fit(frame_of(), domain=BOUGHT)
+        Independent(delta=0.0).fit(frame_of(), domain=LEARNED)
 
 
 def test_a_domain_file_will_do(tmp_path):
@@ -109,11 +109,11 @@ def test_numbers_as_column_names():
         (lambda f: f, None, "needs its public domain"),
         (lambda f: Table.from_frame(f, DOMAIN), DOMAIN, "a Table has its domain"),
         (lambda f: f.to_dict(), DOMAIN, "not dict"),
-        (lambda f: pd.concat([f, f[["age"]]], axis=1), BOUGHT, "'age'"),
-        (lambda f: f.drop(columns="ward"), BOUGHT, "'ward'"),
+        (lambda f: pd.concat([f, f[["age"]]], axis=1), LEARNED, "'age'"),
+        (lambda f: f.drop(columns="ward"), LEARNED, "'ward'"),
         (lambda f: f.drop(columns="ward"), DOMAIN, "'ward'"),
         (lambda f: f.assign(pay=-1.0), DOMAIN, "column 'pay', row 0"),
-        (lambda f: f.assign(pay="x"), BOUGHT, "column 'pay', row 0"),
+        (lambda f: f.assign(pay="x"), LEARNED, "column 'pay', row 0"),
     ],
 )
 def test_what_is_refused_is_one_line(change, domain, said):
@@ -129,10 +129,10 @@ def test_a_frame_without_rows_is_a_table_without_rows():
     assert len(made) == 3
 
 
-def test_bins_are_bought_of_columns_with_gaps_as_files_have_them():
+def test_bins_are_learned_of_columns_with_gaps_as_files_have_them():
     """An empty text is no value, and a category that does not occur is none either."""
     frame = frame_of()
     text = [" " if value is pd.NA else str(value) for value in frame["age"]]
     frame["age"] = pd.Categorical(text, categories=[*sorted(set(text)), "x"])
-    model = Independent(epsilon=5.0, random_state=0).fit(frame, domain=BOUGHT)
+    model = Independent(epsilon=5.0, random_state=0).fit(frame, domain=LEARNED)
     assert model.domain_["age"].edges is not None

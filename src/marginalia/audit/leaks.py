@@ -159,7 +159,7 @@ def refit_findings(model: Any, table: SyntheticTable) -> Iterator[Finding]:
             model.fit(*table.fit_arguments())
         except PrivacyError:
             pass
-        except InputError:  # a learner without privacy, on rows whose domain it cannot buy
+        except InputError:  # a learner without privacy, on rows whose domain it cannot learn
             return
         else:  # post-processing: nothing is released
             return

@@ -82,7 +82,7 @@ _SYNTHESIZED = (tables.MIXED, tables.MANY, tables.ZEROS)
 _WIDE = (tables.WIDE,)
 _WIDE_LEARNT = (tables.WIDE, tables.WIDE_ARRAYS)
 _LEARNT = (tables.MIXED, tables.MANY, tables.ARRAYS, tables.ARRAYS_3)
-_BUY = 40.0  # epsilon of fits that buy their domain: of a hundred rows nothing is bought for less
+_LEARNING_EPSILON = 40.0  # epsilon of fits that learn their domain: of a hundred rows nothing is learned for less
 _PUBLIC_ROWS = "public rows"  # stands for a variant: a method that can take its queries from outside is given some
 
 
@@ -122,13 +122,13 @@ def subjects(name: str, registry: Mapping[str, Method] = EVERY) -> Iterator[Subj
 
 
 def _elsewhere(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method]) -> Iterator[Subject]:
-    """Yield a method's first arm on rows that are streamed, and on raw rows whose domain it buys."""
+    """Yield a method's first arm on rows that are streamed, and on raw rows whose domain it learns."""
     method = registry[arm.method]
     if not _frames(registry[arm.source or arm.method]) and not method.audit.queries:
         of = _of_arm(arm, task, relation, registry, pure=registry[arm.source or arm.method].pure)
         yield replace(of, variant="streamed", frames=(tables.STREAMED,), wide=())
         if of.delta > 0:
-            yield replace(of, variant="bought", frames=(tables.BOUGHT,), epsilon=_BUY, wide=())
+            yield replace(of, variant="bought", frames=(tables.LEARNED,), epsilon=_LEARNING_EPSILON, wide=())
 
 
 def _charges_units(arm: Arm, task: str, registry: Mapping[str, Method]) -> bool:

@@ -202,8 +202,8 @@ def _numeric(name: str, size: int) -> Column:
 
 
 _TARGETS = (("linear", "b"), ("logistic", "y"))
-BOUGHT = Frame(
-    "bought",
+LEARNED = Frame(
+    "bought",  # as saved audits name it
     Domain(
         [
             Column("a", 6, "ordinal", labels=("-40", "0", "3", "7", "30", "500"), type="integer"),

@@ -488,7 +488,7 @@ def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
 class RawTable(PrivateRows):
     """Rows in original values, of a domain that leaves labels or edges to be learned; immutable.
 
-    A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
+    A fit takes it in place of a `Table`, learns what is open in its own ledger, and goes on with codes.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class BoughtUnit(Unit):
-    """A unit of which each fit buys how many rows are kept, before anything else: a private quantile of rows per unit.
+    """A unit whose number of kept rows each fit learns first: a private quantile of the rows per unit.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class _DDSSP(LinearLearner):
             if not hasattr(source, "ledger_"):
                 source = self._unfitted_source().fit(X, domain=domain, preprocessing_share=preprocessing_share)
             elif domain is not None:
-                raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
+                raise InputError("the marginals are fitted already, and learn nothing from rows: leave out domain")
             given = given.coded(source.domain_.project(given.names))
         rows = self._rows(given, y)
         if isinstance(rows, TableRows):

@@ -86,7 +86,7 @@ def fit(
     """
     if not arm.source or task is None:
         model = build(registry[arm.method], arm, budget, task)
-        if train.domain.is_open and not _can_buy(type(model)):
+        if train.domain.is_open and not _can_learn(type(model)):
             raise InputError(
                 f"method '{arm.method}' takes codes, and its data leave labels or edges to be learned: derive its "
                 "class from marginalia's Synthesizer or PrivateLearner, whose fit learns them, or give them in the "
@@ -105,8 +105,8 @@ def fit(
     return model
 
 
-def _can_buy(cls: type) -> bool:
-    """Whether the `fit` of a class is one of the library's, which buy what is left open."""
+def _can_learn(cls: type) -> bool:
+    """Whether the `fit` of a class is one of the library's, which learn what is left open."""
     return next(c for c in cls.__mro__ if "fit" in vars(c)).__module__.startswith("marginalia.")
 
 

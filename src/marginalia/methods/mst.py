@@ -131,7 +131,7 @@ class MST(ModelSynthesizer):
         self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(total)
 
     def _scales(self, d: int, ledger: Ledger) -> Scales:
-        """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
+        """Return the scales of d attributes, in the measure that needs less noise; the published ones in zCDP."""
 
         def scales(budget: CompositionBudget) -> Scales:
             return Scales.of(d, budget.largest(lambda x: Scales.of(d, x).cost(d, budget), budget.total))

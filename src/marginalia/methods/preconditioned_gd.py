@@ -1,6 +1,6 @@
 """Linear and logistic regression by private gradient descent on whitened rows.
 
-A fifth of the budget buys X'X, which tells the directions in which rows are long. In coordinates in which they are
+A fifth of the budget measures X'X, which tells the directions in which rows are long. In coordinates in which they are
 equally long in all, a few dozen clipped steps on all rows reach the optimum, and the noise of a step is spread as the
 loss is curved. Clip, step length and number of steps follow from public numbers by one rule; no data chooses any.
 """

@@ -134,7 +134,7 @@ class SWIFT(ModelSynthesizer):
         paid: float,
         sensitivity: float,
     ) -> tuple[CliqueTree, dict[Clique, float]]:
-        """Return the tree that is worth most, and what is bought in it; all of it follows from released numbers."""
+        """Return the tree that is worth most, and what is measured in it; all of it follows from released numbers."""
         top = max(weights[q] for q in errors)  # weights of at most 1: penalties on cells are in records
         weights = {q: weight / top for q, weight in weights.items()}
         cells = {q: domain.n_cells([domain.names[a] for a in q]) for q in weights}
@@ -143,9 +143,9 @@ class SWIFT(ModelSynthesizer):
         gains = {q: weights[q] * error for q, error in errors.items()}
         for tree in grow_trees(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zero_cliques(domain)):
             held = {q: error for q, error in errors.items() if tree.holds(q)}
-            bought = allocate(held, weights, cells, budget=budget, paid=paid, unit=unit)
-            if best is None or bought.value > best[1].value:
-                best = tree, bought
+            allocated = allocate(held, weights, cells, budget=budget, paid=paid, unit=unit)
+            if best is None or allocated.value > best[1].value:
+                best = tree, allocated
         assert best is not None
         return best[0], best[1].parts
 
@@ -403,8 +403,8 @@ def allocate(
     Examples
     --------
     >>> cells = {(0,): 2, (1,): 2, (2,): 40, (0, 1): 4}
-    >>> bought = allocate({(0, 1): 90.0}, dict.fromkeys(cells, 1.0), cells, budget=0.5, paid=0.1, unit=1.0)
-    >>> {q: round(part, 3) for q, part in bought.parts.items()}
+    >>> allocated = allocate({(0, 1): 90.0}, dict.fromkeys(cells, 1.0), cells, budget=0.5, paid=0.1, unit=1.0)
+    >>> {q: round(part, 3) for q, part in allocated.parts.items()}
     {(0, 1): 0.106, (2,): 0.394}
     """
     power = 2 / 3

@@ -1,4 +1,4 @@
-"""How much noise a budget buys, and what a given noise costs.
+"""How much noise a budget needs, and what a given noise costs.
 
 Gaussian DP is converted exactly (Dong, Roth & Su 2022; Balle & Wang 2018); zCDP by the optimised bound of Canonne,
 Kamath & Steinke (2020, Prop. 12). Poisson-sampled Gaussians are calibrated in `pld`, objective perturbation in

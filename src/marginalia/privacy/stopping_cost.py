@@ -54,7 +54,7 @@ def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1
     """Gaussian-DP parameter that one run, score included, may have so that the best run is (epsilon, delta)-DP.
 
     Method ``"tight"`` gives the largest mu that `random_stopping_epsilon` certifies; ``"published"``
-    epsilon/(6·√(2 ln(1/(r·delta)))) (Wang, Zhu & Wang, Thm 7.1; eta = 1; there it buys (epsilon + delta, delta)).
+    epsilon/(6·√(2 ln(1/(r·delta)))) (Wang, Zhu & Wang, Thm 7.1; eta = 1; there it gives (epsilon + delta, delta)).
 
     >>> round(random_stopping_mu(1.0, 1e-6, r=1 / 64), 5)
     0.10239

@@ -53,7 +53,7 @@ class Prepared:
     n_public_test : int or None
         The same of `test`.
     raw, raw_test : RawTable or None
-        Of data with labels or edges that each run buys: all columns of `table` and `test`, which have the others.
+        Of data with labels or edges that each run learns: all columns of `table` and `test`, which have the others.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Prepared:
 def split_rows(
     data: Prepared, protocol: str, experiment: str, trial: int, test_fraction: float, root_seed: int
 ) -> tuple[Any, Any]:
-    """Return the (training, test) rows of one trial: tables, or raw ones where each run buys their domain.
+    """Return the (training, test) rows of one trial: tables, or raw ones where each run learns their domain.
 
     ``strict``: a new random split each trial, made before anything private is run; a released split is
     joined first, so that the test rows vary too. ``as_published``: the papers' released split where there

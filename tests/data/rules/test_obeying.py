@@ -377,7 +377,7 @@ def test_rows_are_found_by_search_where_no_sample_has_one():
     assert rows.codes.tolist() == [[0, 1, c] for c in range(9)]
 
 
-def test_a_contradiction_of_bought_columns_is_refused_when_rows_are_drawn():
+def test_a_contradiction_of_learned_columns_is_refused_when_rows_are_drawn():
     """The domain of a fit is not refused, for that would reveal labels; its rows are."""
     ward = Column("ward", 3, labels=("x",), type="string", other="other", missing=(), lenient=True)
     columns = [ward, Column("sex", 1, labels=("f",), type="string")]

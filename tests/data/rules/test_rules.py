@@ -201,7 +201,7 @@ def test_the_owner_is_told_which_share_of_the_rows_obeys(tmp_path):
     ]
 
 
-BOUGHT = [
+LEARNED = [
     {"name": "admission", "type": "date", "edges": {"private": "quantile", "bins": 4}},
     {"name": "discharge", "type": "date", "edges": {"private": "quantile", "bins": 4}, "missing": []},
     {"name": "sex", "type": "string", "labels": "private"},
@@ -213,8 +213,8 @@ BOUGHT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [AIM, MixtureInference])
-def test_rules_about_columns_that_are_bought_hold(make):
-    file = {**FILE, "attributes": BOUGHT}
+def test_rules_about_columns_that_are_learned_hold(make):
+    file = {**FILE, "attributes": LEARNED}
     frame = pd.concat([raw(4000)])
     model = make(epsilon=2.0, random_state=0).fit(frame, domain=file)
     drawn = model.sample(3000)
@@ -229,8 +229,8 @@ def test_rules_about_columns_that_are_bought_hold(make):
     assert ("admission", "discharge") in zeros
 
 
-def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
-    schema = Domain.from_dict({**FILE, "attributes": BOUGHT})
+def test_private_preprocessing_is_refused_for_no_row_that_breaks_a_rule():
+    schema = Domain.from_dict({**FILE, "attributes": LEARNED})
     assert "los" in schema.ignored
     assert Domain.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     frame = raw().assign(discharge=pd.to_datetime("1999-01-01"), sex="m", pregnant="yes")
@@ -243,13 +243,13 @@ def test_a_purchase_is_refused_for_no_row_that_breaks_a_rule():
 
 def test_a_rule_on_a_label_that_was_not_learned_refuses_nothing():
     """An error would tell which labels the rows have."""
-    domain = Domain.from_dict({**FILE, "attributes": BOUGHT})
+    domain = Domain.from_dict({**FILE, "attributes": LEARNED})
     model = Independent(epsilon=1.0, random_state=0).fit(raw().assign(sex="f", pregnant="no"), domain=domain)
     assert "m" not in (model.domain_["sex"].labels or ())
 
 
-def test_thresholds_of_bought_edges_are_refused():
-    file = {"attributes": BOUGHT, "rules": [{"never": {"admission": ["< 2020-02-01"], "sex": ["m"]}}]}
+def test_thresholds_of_learned_edges_are_refused():
+    file = {"attributes": LEARNED, "rules": [{"never": {"admission": ["< 2020-02-01"], "sex": ["m"]}}]}
     with pytest.raises(InputError, match="the edges of 'admission' are learned privately"):
         Domain.from_dict(file)
 

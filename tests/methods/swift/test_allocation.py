@@ -49,9 +49,9 @@ def in_closed_form(measured, errors, weights, cells, unit):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_worth_of_the_chosen_set_is_that_of_its_best_division(seed):
     errors, weights, cells, unit = problem(seed)
-    bought = allocate(errors, weights, cells, budget=BUDGET, paid=PAID, unit=unit)
-    chosen = [q for q in bought.parts if len(q) > 1]
-    assert bought.value == pytest.approx(divided(chosen, errors, weights, cells, unit), rel=1e-6, abs=1e-6 * unit)
+    allocated = allocate(errors, weights, cells, budget=BUDGET, paid=PAID, unit=unit)
+    chosen = [q for q in allocated.parts if len(q) > 1]
+    assert allocated.value == pytest.approx(divided(chosen, errors, weights, cells, unit), rel=1e-6, abs=1e-6 * unit)
 
 
 def test_hardly_any_set_is_worth_more():
@@ -69,7 +69,7 @@ def test_hardly_any_set_is_worth_more():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_budget_is_spent_and_nothing_is_bought_for_nothing(seed):
+def test_the_budget_is_spent_and_nothing_is_measured_for_nothing(seed):
     errors, weights, cells, unit = problem(seed)
     for factor in (0.0, 0.01, 1.0, 100.0):
         given = {q: factor * error for q, error in errors.items()}
@@ -101,7 +101,7 @@ def test_columns_of_one_value_are_never_measured_with_a_negative_part(sizes):
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     cells = {q: math.prod(sizes[a] for a in q) for q in (*((a,) for a in range(len(sizes))), *pairs)}
     weights = {q: len(q) / 2 for q in cells}
-    bought = allocate(dict.fromkeys(pairs, 50.0), weights, cells, budget=BUDGET, paid=PAID, unit=1.0)
-    assert set(bought.parts) >= set(pairs)
-    assert min(bought.parts.values()) > 0
-    assert sum(bought.parts.values()) == pytest.approx(BUDGET)
+    allocated = allocate(dict.fromkeys(pairs, 50.0), weights, cells, budget=BUDGET, paid=PAID, unit=1.0)
+    assert set(allocated.parts) >= set(pairs)
+    assert min(allocated.parts.values()) > 0
+    assert sum(allocated.parts.values()) == pytest.approx(BUDGET)

@@ -242,7 +242,7 @@ def test_a_thin_tail_is_not_cut_off():
 
 @pytest.mark.slow
 def test_bounds_do_not_run_away_from_the_values():
-    """Standard normal values, 40 purchases: noise that passes for a tail widens bounds by two powers of two at most."""
+    """Standard normal values, 40 releases: noise that passes for a tail widens bounds by two powers of two at most."""
     values = np.random.default_rng(0).standard_normal(8000)
     runs = [found(values, whole=False, mu=1 / 29, seed=seed)[0] for seed in range(40)]
     assert max(np.abs(run.edges).max() for run in runs) <= 16

@@ -1,4 +1,4 @@
-"""One odd row more, the same releases forced: nothing else about a purchase may change, whatever pandas makes of it."""
+"""One odd row more, the same releases forced: nothing else that is learned may change, whatever pandas makes of it."""
 
 import math
 from decimal import Decimal
@@ -23,7 +23,7 @@ COLUMNS = {
     "mixed": pd.Series(RNG.choice(np.array([1, "a", 0, "1"], dtype=object), 200)),
     "dates": pd.Series(pd.date_range("2020-01-01", periods=200)),
 }
-BOUGHT = [
+LEARNED = [
     {"type": "string", "labels": "private"},
     {"type": "integer", "edges": {"private": "adaptive", "bins": 4}},
     {"type": "number", "edges": {"private": "quantile", "bins": 4, "bounds": [0, 10]}, "missing": ["1.0"]},
@@ -46,8 +46,8 @@ ODD = [
 ]
 
 
-def bought(cells, wanted, tape=None):
-    """Buy one column; with a tape, release what stands on it. Everything that is asked, read and made."""
+def learned(cells, wanted, tape=None):
+    """Learn one column; with a tape, release what stands on it. Everything that is asked, read and made."""
     asked, exact, out, given = [], [], [], iter(tape or ())
 
     def hook(ask, values, draw):
@@ -64,14 +64,14 @@ def bought(cells, wanted, tape=None):
 
 
 @pytest.mark.parametrize("name", others_slow(COLUMNS, "integers"))
-@pytest.mark.parametrize("wanted", BOUGHT, ids=lambda wanted: wanted["type"])
+@pytest.mark.parametrize("wanted", LEARNED, ids=lambda wanted: wanted["type"])
 def test_one_odd_row_moves_counts_by_one_and_no_other_row(name, wanted):
     column = COLUMNS[name]
-    told, exact, codes, tape = bought(column, wanted)
+    told, exact, codes, tape = learned(column, wanted)
     for odd in ODD:
         row = pd.Series([odd], dtype=object)
         for cells, others in (([row, column], slice(1, None)), ([column, row], slice(None, -1))):
-            told_too, moved, all_codes, _ = bought(pd.concat(cells, ignore_index=True), wanted, tape)
+            told_too, moved, all_codes, _ = learned(pd.concat(cells, ignore_index=True), wanted, tape)
             assert told_too == told
             assert np.array_equal(all_codes[others], codes)
             for before, after in zip(exact, moved, strict=True):

@@ -1,4 +1,4 @@
-"""Buying a domain: what is charged, what is written into it, and what single rows can never change."""
+"""Learning a domain: what is charged, what is written into it, and what single rows can never change."""
 
 import math
 
@@ -52,7 +52,7 @@ def schema(**changes):
     return Domain.from_dict({"attributes": [{"name": n, **c} for n, c in columns.items()], "ignored": ["name"]})
 
 
-def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
+def learned(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
     ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
         frame, schema(**changes), preprocessing_share=share, session=Session(ledger, Randomness(seed))
@@ -61,7 +61,7 @@ def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2
 
 
 def test_a_raw_table_gets_a_domain():
-    domain, table, _ = bought()
+    domain, table, _ = learned()
     assert domain.source == "released"
     assert domain["age"].edges[0] in range(5)
     assert domain["age"].edges[-1] in range(90, 101)
@@ -82,7 +82,7 @@ def test_a_raw_table_gets_a_domain():
 @pytest.mark.parametrize("share", [0.05, 0.5])
 def test_the_share_is_what_is_spent(relation, share):
     """mu² of all Gaussian releases is the share of the budget's, the failure the share of delta."""
-    _, _, ledger = bought(relation=relation, share=share)
+    _, _, ledger = learned(relation=relation, share=share)
     failing = sum(n * e.probability for e, n in flattened(ledger.events) if isinstance(e, FailureEvent))
     squares = sum(
         n * (e.sensitivity / e.sigma) ** 2 for e, n in flattened(ledger.events) if not isinstance(e, FailureEvent)
@@ -107,7 +107,7 @@ def test_columns_of_labels_divide_their_part_of_delta():
 
 
 def test_one_certificate_for_bins_and_model():
-    _, table, ledger = bought(epsilon=1.0, share=PREPROCESSING_SHARE)
+    _, table, ledger = learned(epsilon=1.0, share=PREPROCESSING_SHARE)
     model = MST(epsilon=1.0, random_state=0)
     model.domain_ = table.domain
     model._release(table, Session(ledger, Randomness(0)))
@@ -121,7 +121,7 @@ def test_one_certificate_for_bins_and_model():
 
 def test_public_bounds_cost_no_round_and_are_public_inputs():
     wanted = {"type": "integer", "edges": {"private": "adaptive", "bins": 8, "bounds": [0, 120]}}
-    domain, _, ledger = bought(age=wanted)
+    domain, _, ledger = learned(age=wanted)
     assert (domain["age"].edges[0], domain["age"].edges[-1]) == (0, 120)
     assert [e.label for e in ledger.events if e.label.startswith("age")] == ["age: cells", *["age: parts"] * 3]
     assert [(p.name, p.value, p.source) for p in ledger.public_inputs] == [("bounds of age", [0.0, 120.0], "declared")]
@@ -129,7 +129,7 @@ def test_public_bounds_cost_no_round_and_are_public_inputs():
 
 def test_even_bins_inside_public_bounds_cost_nothing():
     wanted = {"type": "integer", "edges": {"private": "uniform", "bins": 4, "bounds": [0, 120]}}
-    domain, _, ledger = bought(age=wanted)
+    domain, _, ledger = learned(age=wanted)
     assert domain["age"].edges == (0, 30, 60, 90, 120)
     assert not [e for e in ledger.events if e.label.startswith("age")]
     squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in flattened(ledger.events) if hasattr(e, "sigma"))
@@ -152,7 +152,7 @@ def test_bounds_that_no_bins_lie_between_are_refused_beforehand(of_type, bounds)
         )
 
 
-def test_nothing_to_buy_costs_nothing():
+def test_nothing_to_learn_costs_nothing():
     ledger = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     whole = Domain.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
     domain, table = preprocess(FRAME[["ill"]], whole, session=Session(ledger, Randomness(0)))
@@ -177,18 +177,18 @@ def test_nothing_to_buy_costs_nothing():
         ("other", "ward"),
     ],
 )
-def test_no_single_row_stops_a_purchase(row, column):
+def test_no_single_row_stops_a_preprocessing(row, column):
     """A refusal would be a release that nobody charged."""
     frame = FRAME.astype(object)
     frame.loc[0, column] = row
-    domain, table, _ = bought(frame)
+    domain, table, _ = learned(frame)
     assert table.n_rows == N
     assert "a name that nobody else has" not in (domain["ward"].labels or ())
 
 
 def test_columns_that_hold_nothing():
     frame = FRAME.assign(age=None, weight="?", ward="", seen=None)
-    domain, table, _ = bought(frame)
+    domain, table, _ = learned(frame)
     for name in ("age", "weight", "ward", "seen"):
         assert (table.column(name) == domain[name].missing_code).all()
 
@@ -196,23 +196,23 @@ def test_columns_that_hold_nothing():
 def test_marks_of_missing_values_have_no_bin():
     frame = FRAME.assign(age=np.where(RNG.random(N) < 0.3, 999, FRAME["age"]))
     wanted = {"type": "integer", "edges": {"private": "adaptive", "bins": 8}, "missing": ["999"]}
-    domain, table, _ = bought(frame, age=wanted)
+    domain, table, _ = learned(frame, age=wanted)
     assert domain["age"].edges[-1] < 130
     assert table.counts(["age"])[-1] == (frame["age"] == 999).sum()
 
 
 def test_numbers_may_be_categories():
     frame = FRAME.assign(ward=RNG.choice([4720, 10, 5], N))
-    domain, table, _ = bought(frame, ward={"type": "integer", "labels": "private"})
+    domain, table, _ = learned(frame, ward={"type": "integer", "labels": "private"})
     assert domain["ward"].labels == ("5", "10", "4720")  # by value: an ordinal attribute is one number in a model
     assert table.counts(["ward"])[-2:].tolist() == [0, 0]
 
 
 def test_what_is_wrong_is_one_line():
     with pytest.raises(InputError, match="column 'age' of the domain is missing"):
-        bought(FRAME.drop(columns=["age"]))
+        learned(FRAME.drop(columns=["age"]))
     with pytest.raises(InputError, match="preprocessing_share is 1"):
-        bought(share=1.0)
+        learned(share=1.0)
     pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     with pytest.raises(PrivacyError, match="delta has to be above 0"):
         preprocess(FRAME, schema(), session=Session(pure, Randomness(0)))
@@ -228,7 +228,7 @@ def test_what_is_wrong_is_one_line():
         (pd.concat([FRAME, FRAME["age"]], axis=1), "column 'age' stands twice"),
     ],
 )
-def test_all_that_is_public_is_checked_before_anything_is_bought(frame, said):
+def test_all_that_is_public_is_checked_before_anything_is_learned(frame, said):
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     with pytest.raises(InputError, match=said):
         preprocess(frame, schema(), session=Session(ledger, Randomness(0)))
@@ -260,11 +260,11 @@ ODD = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ODD)
-def test_no_value_of_a_bought_column_is_refused(column):
+def test_no_value_of_a_learned_column_is_refused(column):
     """A refusal would be an uncharged release: what cannot be read is missing, infinities are in outer bins."""
     odd = ODD[column]
     frame = FRAME.astype(object).assign(**{column: [*odd, *FRAME[column].astype(object)[len(odd) :]]})
-    domain, table, ledger = bought(frame)
+    domain, table, ledger = learned(frame)
     codes, last = table.column(column)[: len(odd)], domain[column].missing_code
     bottom, top = 0, domain[column].n_values - 1
     expected = {
@@ -280,13 +280,13 @@ def test_no_value_of_a_bought_column_is_refused(column):
 
 
 @pytest.mark.slow
-def test_the_same_seed_buys_the_same():
-    assert bought()[0] == bought()[0]
-    assert bought()[0] != bought(seed=1)[0]
+def test_the_same_seed_learns_the_same():
+    assert learned()[0] == learned()[0]
+    assert learned()[0] != learned(seed=1)[0]
 
 
 def alone(values, *, epsilon=1.0, seed=0, relation="add_remove", **column):
-    """Buy one column of numbers for a tenth of the budget; the attribute, values drawn from its bins, the ledger."""
+    """Learn one column of numbers for a tenth of the budget; the attribute, values drawn from its bins, the ledger."""
     column = {"name": "x", "type": "number", "edges": {"private": "adaptive", "bins": 16}, **column}
     ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
@@ -302,10 +302,10 @@ SHIPPING = np.round(np.where(RNG.random(N) < 0.24, 0, np.where(RNG.random(N) < 0
 def test_shared_prices_come_back(bounds):
     """Values such as 4.90 and 0 have bins of their own, inside bounds that are far too wide too; edges are cents."""
     wanted = {"private": "adaptive", "bins": 16, **({"bounds": bounds} if bounds else {})}
-    bought_x, drawn, _ = alone(SHIPPING, edges=wanted)
-    assert bought_x.decimals == 2
-    assert {0.0, 0.01, 4.9, 4.91} <= set(bought_x.edges)
-    assert bought_x.edges == tuple(values.rounded(bought_x.edges, 2))
+    learned_x, drawn, _ = alone(SHIPPING, edges=wanted)
+    assert learned_x.decimals == 2
+    assert {0.0, 0.01, 4.9, 4.91} <= set(learned_x.edges)
+    assert learned_x.edges == tuple(values.rounded(learned_x.edges, 2))
     assert (values.rounded(drawn, 2) == drawn).all()
     for shared in (0, 4.9):
         assert np.mean(drawn == shared) == pytest.approx(np.mean(shared == SHIPPING), abs=0.005)
@@ -340,14 +340,14 @@ def test_decimals_are_found(numbers, decimals):
     assert np.median(drawn) == pytest.approx(np.median(numbers), abs=0.1 * np.std(numbers))
 
 
-def test_points_have_bins_whatever_is_bought():
+def test_points_have_bins_whatever_is_learned():
     attribute, _, _ = alone(SHIPPING, epsilon=0.001, decimals=2, points=[0, 9.99])
     assert {0.0, 0.01, 9.99, 10.0} <= set(attribute.edges)
 
 
 @pytest.mark.parametrize("numbers", [[], [math.nan] * 9, [math.inf] * 99, [4.9], np.full(999, 4.9), [1e300] * 50])
 @pytest.mark.parametrize("declared", [{}, {"decimals": 2}, {"edges": {"private": "uniform", "bins": 3}}])
-def test_odd_columns_are_bought_too(numbers, declared):
+def test_odd_columns_are_learned_too(numbers, declared):
     attribute, drawn, ledger = alone(np.asarray(numbers, dtype=float), **declared)
     assert ledger.epsilon(1e-5) < 1
     assert len(drawn) == len(numbers)

@@ -42,12 +42,12 @@ def test_it_finds_the_pairs_that_depend(relation):
 
 
 def test_later_rounds_do_not_pay_for_what_is_known():
-    """A pair of six codes: a round buys its own residual, and of the columns only what is less well known."""
+    """A pair of six codes: a round measures its own residual, and of the columns only what is less well known."""
     model = ResidualAIM(epsilon=1.0, random_state=0).fit(paired())
-    bought = [e for e, _ in flattened(model.ledger_.events) if isinstance(e, GaussianEvent)]
-    singles = [e.label for e in bought if "," not in e.label and e.label]
-    assert len(singles) < len(bought) / 2
-    assert [e.label for e in bought].count("") <= 12  # the number of rows: with the columns, and never again
+    measured = [e for e, _ in flattened(model.ledger_.events) if isinstance(e, GaussianEvent)]
+    singles = [e.label for e in measured if "," not in e.label and e.label]
+    assert len(singles) < len(measured) / 2
+    assert [e.label for e in measured].count("") <= 12  # the number of rows: with the columns, and never again
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

@@ -102,21 +102,21 @@ def test_columns_of_one_code_cost_nothing():
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-def test_a_round_buys_what_lowers_the_variance_most(relation):
+def test_a_round_measures_what_lowers_the_variance_most(relation):
     rng, whole, sizes = np.random.default_rng(3), (0, 1, 2), (2, 3, 4)
     for _ in range(5):
         known = {part: float(rng.exponential(20)) for part in subsets(whole) if rng.random() < 0.6}
         known[()] = 0.0
-        bought = allocation(whole, sizes, Neighbours(relation), known, mu=0.3)
+        measured = allocation(whole, sizes, Neighbours(relation), known, mu=0.3)
         costs = {part: cost(part, sizes, Neighbours(relation)) for part in subsets(whole)}
-        assert sum(costs[part] / v for part, v in bought.items()) == pytest.approx(0.09, rel=1e-6)
+        assert sum(costs[part] / v for part, v in measured.items()) == pytest.approx(0.09, rel=1e-6)
 
         def after(precision, known=known):
             have = {part: 1 / v if v else math.inf for part, v in known.items()}
             total = {part: have.get(part, 0.0) + precision.get(part, 0.0) for part in subsets(whole)}
             return cell_variance(whole, sizes, {part: 1 / p if p else 1e9 for part, p in total.items()})
 
-        best = after({part: 1 / v for part, v in bought.items()})
+        best = after({part: 1 / v for part, v in measured.items()})
         parts = [part for part in subsets(whole) if part and costs[part] > 0]
         for _ in range(200):
             shares = rng.dirichlet(np.full(len(parts), 0.5)) * 0.09

@@ -40,7 +40,7 @@ def guarantee(
     calibration: str = "published",
     strict: bool = False,
 ) -> Guarantee:
-    """Solve Theorems 2.2 and 2.3 for the accuracy that n records buy.
+    """Solve Theorems 2.2 and 2.3 for the accuracy that n records allow.
 
     `gamma` lies in (0, 1/4); `condition_number` is K, a bound on κ(ν‖μ). `strict` uses the corrected sampling lemma for
     ±1-valued functions: √(2 ln(2|F|/γ)/n) in place of √(ln(|F|/γ)/n).

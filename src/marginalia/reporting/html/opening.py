@@ -136,7 +136,8 @@ _FITS = {
     "draft": (
         "One whose domain was read off the rows (§)",
         "Not yet",
-        "Look through the domain file, buy or edit each marked fact, set “reviewed: true”, and fit again.",
+        "Look through the domain file, correct each marked fact or have it learned privately, set “reviewed: true”, "
+        "and fit again.",
     ),
     "declared": (
         "One whose ε is its author's word",

@@ -106,13 +106,13 @@ def allocation(
 ) -> dict[Clique, float]:
     """Return the noise variances of the residuals of `whole` that make its total variance least at the cost mu².
 
-    `known` are variances from before. With precisions x_A to be bought, the least sum of s_A/(1/known_A + x_A) at the
+    `known` are variances from before. With precisions x_A to be measured, the least sum of s_A/(1/known_A + x_A) at the
     cost sum c_A x_A = mu² fills every precision up to one multiple of sqrt(s_A/c_A).
 
     >>> from marginalia.privacy.relation import Relation
     >>> rows = Neighbours(Relation.ADD_REMOVE)
-    >>> bought = allocation((0, 1), [2, 2], rows, {(): 0.0, (0,): 1.0, (1,): 9.0}, mu=1.0)
-    >>> {part: round(v, 2) for part, v in bought.items()}
+    >>> allocated = allocation((0, 1), [2, 2], rows, {(): 0.0, (0,): 1.0, (1,): 9.0}, mu=1.0)
+    >>> {part: round(v, 2) for part, v in allocated.items()}
     {(0,): 27.0, (1,): 1.08, (0, 1): 0.48}
     """
     costs = {part: cost(part, sizes, neighbours) for part in subsets(whole)}
@@ -127,8 +127,8 @@ def allocation(
         level = spent / slope
         if i + 1 == len(parts) or level <= have[parts[i + 1]] / root[parts[i + 1]]:
             break
-    bought = {part: level * root[part] - have[part] for part in parts}
-    return {part: 1.0 / bought[part] for part in costs if costs[part] * bought.get(part, 0.0) > 1e-9 * mu**2}
+    added = {part: level * root[part] - have[part] for part in parts}
+    return {part: 1.0 / added[part] for part in costs if costs[part] * added.get(part, 0.0) > 1e-9 * mu**2}
 
 
 class _ResidualRun(AdaptiveRun):
@@ -163,7 +163,7 @@ class _ResidualRun(AdaptiveRun):
 
     @property
     def unit(self) -> float:
-        """Standard deviation of the noise that a round's measurement buys for a sensitivity of 1."""
+        """Standard deviation of the noise of a round's measurement for a sensitivity of 1."""
         return self.budget.sigma / self.budget.sensitivity
 
     @property
@@ -175,17 +175,17 @@ class _ResidualRun(AdaptiveRun):
         """Release the residuals of `q` for what its counts would cost; return the unbiased counts."""
         known = {**self.model.variances, **self._exact}
         mu = self.budget.sensitivity / sigma
-        bought = allocation(q, self.table.domain.sizes, self.session.neighbours, known, mu)
-        if not bought:  # the only column has one code: nothing is released, and nothing spent
+        allocated = allocation(q, self.table.domain.sizes, self.session.neighbours, known, mu)
+        if not allocated:  # the only column has one code: nothing is released, and nothing spent
             self.budget.used -= self.budget.composition.gaussian(mu)
-        sigmas = {self.names(part): math.sqrt(v) for part, v in bought.items()}
+        sigmas = {self.names(part): math.sqrt(v) for part, v in allocated.items()}
         noisy = self.session.residuals(self.table, sigmas)
         self.answers += residual_marginals(self.table.domain, sigmas, noisy, self.session.neighbours, round=self.round)
-        for (part, variance), values in zip(bought.items(), noisy, strict=True):
+        for (part, variance), values in zip(allocated.items(), noisy, strict=True):
             self.model.add(part, values, variance)
             if hasattr(self, "scores"):
                 self.scores.forget(part)
-        if () in bought:
+        if () in allocated:
             self.model.total = max(1.0, float(self.model.residuals[()]))
         counts = self.model.unbiased(q)
         self.measured.append(NoisyMarginal(self.names(q), counts, sigma, sigma, self.round))

@@ -23,7 +23,7 @@ attributes:
 - {name: level, type: string, labels: [low, mid, high]}
 - {name: cost, type: number, edges: [0, 20, 40, 80], top: true}
 """
-BOUGHT = ("age", "ward", "pay", "seen")
+LEARNED = ("age", "ward", "pay", "seen")
 USED = ("--data", "t.csv", "--domain", "d.yaml")
 
 
@@ -63,10 +63,10 @@ def proven(path):
 
 
 @pytest.mark.slow
-def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
+def test_synthetic_rows_hold_original_values_of_learned_columns(call, folder):
     code, out, err = call("synthesize", "--method", "mst", *USED, "--epsilon", 1, "--seed", 0, "--out", "s.csv")
     assert (code, err) == (0, "")
-    assert [line.split(":")[1].strip() for line in out.splitlines() if line.startswith("bought")] == [*BOUGHT]
+    assert [line.split(":")[1].strip() for line in out.splitlines() if line.startswith("bought")] == [*LEARNED]
     made = pd.read_csv("s.csv")
     assert list(made.columns) == list(folder.columns[1:])
     assert set(made["ward"]) <= {"surgery", "medicine", "other", "?"}
@@ -96,7 +96,7 @@ def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
         ]
     ),
 )
-def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, accuracy):
+def test_a_model_keeps_the_domain_that_was_learned(call, folder, method, target, accuracy):
     words = ("--target", target, "--epsilon", 1, "--seed", 0, "--out", "m.json")
     code, out, err = call("fit", "--method", *method, *USED, *words)
     assert code == 0, err
@@ -112,7 +112,7 @@ def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, 
 
 
 @pytest.mark.slow
-def test_a_larger_share_means_less_noise_on_what_is_bought(call, folder):
+def test_a_larger_share_means_less_noise_on_what_is_learned(call, folder):
     sigmas = []
     for share in (0.1, 0.4):
         words = ("--epsilon", 1, "--out", "s.csv", "--preprocessing-share", share, "--json")
@@ -155,7 +155,7 @@ def test_unknown_columns_are_named_before_any_noise(call, folder):
     assert call("datasets", "check", "t.csv", "--domain", "d.yaml")[0] == 2
 
 
-def test_check_says_what_will_be_bought(call, folder):
+def test_check_says_what_will_be_learned(call, folder):
     code, out, err = call("datasets", "check", "t.csv", "--domain", "d.yaml", "--json")
     assert (code, err) == (0, "")
     notes = json.loads(out)["notes"]

@@ -1,4 +1,4 @@
-"""Data whose labels and edges each run of a sweep buys: one budget, comparable errors, nothing new for other data."""
+"""Data whose labels and edges each run of a sweep learns: one budget, comparable errors, nothing new for other data."""
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,7 @@ def entry(folder, files=None, **changes):
 @pytest.mark.parametrize(
     "files", [{"table": "t.csv"}, {"table": "t.parquet"}, {"train": "t.csv", "test": "test.csv"}], ids=len
 )
-def test_a_sweep_buys_in_each_run_within_the_budget(folder, files):
+def test_a_sweep_learns_in_each_run_within_the_budget(folder, files):
     """The noise is the system's, as for all own data; at epsilon 5 and 3,000 rows what is compared is far apart."""
     own = entry(folder, files)
     prepare_dataset(own.model_dump(mode="json"), folder / "data")
@@ -121,7 +121,7 @@ def test_prepared_rows_are_those_that_were_read(folder):
 
 
 def test_data_without_private_facts_keep_their_seeds():
-    """Computed before sweeps could buy anything."""
+    """Computed before sweeps could learn anything."""
     task = Task("linear", "c")
     cell = Cell("e", "strict", "own", Arm("ssp", tasks=("linear",)), task, "add_remove", 1.0, 1e-5, 0, 0.2, 3)
     assert cell.seed == 8174877192754700034
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_before_a_job_runs(folder, changes, said):
     assert said in str(caught.value).replace("Input should", "input should")
 
 
-def test_errors_of_rows_are_measured_alike_whatever_was_bought(folder):
+def test_errors_of_rows_are_measured_alike_whatever_was_learned(folder):
     raw = load(entry(folder)).table
     domain = metrics.reference_domain(raw)
     assert domain.source == "inferred"
@@ -179,7 +179,7 @@ class Codes:
         raise AssertionError
 
 
-def test_methods_that_cannot_buy_are_refused_in_one_line(folder):
+def test_methods_that_cannot_learn_are_refused_in_one_line(folder):
     raw = load(entry(folder)).table
     record = Method("codes", "synthesizer", {"": f"{__name__}:Codes"}, (Arm("codes"),))
     with pytest.raises(

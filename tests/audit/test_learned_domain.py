@@ -1,4 +1,4 @@
-"""Audits of fits that buy their domain, and of purchases with a bug each."""
+"""Audits of fits that learn their domain, and of private preprocessing with a bug each."""
 
 import itertools
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tiers import others_slow
 
 from marginalia.audit.audit import audit
 from marginalia.audit.subject import subjects
-from marginalia.audit.tables import BOUGHT
+from marginalia.audit.tables import LEARNED
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
 from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.mechanisms.partition import threshold
@@ -17,12 +17,12 @@ from marginalia.privacy.preprocessing import preprocess
 from marginalia.privacy.preprocessing.density import Density
 from marginalia.privacy.session import Session
 
-EPSILON = 20.0  # so that something is bought from a hundred rows
+EPSILON = 20.0  # so that something is learned from a hundred rows
 
 
 def audited(name, relation="add_remove", tables=4):
     subject = next(s for s in subjects(name) if s.relation == relation and s.calibration == "tight")
-    return audit(replace(subject, frames=(BOUGHT,), epsilon=EPSILON), tables)
+    return audit(replace(subject, frames=(LEARNED,), epsilon=EPSILON), tables)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def audited(name, relation="add_remove", tables=4):
         ("ssp", "replace_one"),
     ),
 )
-def test_nothing_is_found_in_fits_that_buy(name, relation):
+def test_nothing_is_found_in_fits_that_learn(name, relation):
     """False alarm at most 1e-6 for each of a few checks."""
     report = audited(name, relation)
     assert report.findings == ()
@@ -96,6 +96,6 @@ def from_the_rows(values, **given):
         (preprocess, "density", from_the_rows, "asked"),
     ],
 )
-def test_a_purchase_that_leaks_is_found(monkeypatch, owner, place, bug, check):
+def test_private_preprocessing_that_leaks_is_found(monkeypatch, owner, place, bug, check):
     monkeypatch.setattr(owner, place, bug)
     assert check in {finding.check for finding in audited("independent").findings}
