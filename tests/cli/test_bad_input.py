@@ -365,7 +365,11 @@ PLANS = {
     "no table": ({"datasets": [{**OWN, "files": {"table": "none.csv", "domain": "d.json"}}]}, {}, "there is no file"),
     "data-set name with folders": ({"datasets": [{**OWN, "name": "../../x"}]}, {}, "data set '../../x': a name has"),
     "data-set name of dots": ({"datasets": [{**OWN, "name": ".."}]}, {}, "data set '..': a name has"),
-    "unknown notebook": ({"notebooks": ["nope"]}, {}, "unknown notebook in notebooks/ 'nope'"),
+    "removed key of notebooks": (
+        {"notebooks": ["nope"]},
+        {},
+        "the key 'notebooks' was removed in 3.0: take it out",
+    ),
     "misspelt parameter": (
         {"methods": [{"id": "aim", "parameters": {"max_mode_mb": 1}}]},
         {},

@@ -66,7 +66,7 @@ def test_the_plan_of_one_file_is_what_snakemake_lists(one_file, plan):
 
 @pytest.mark.slow
 def test_the_plan_of_several_files_is_what_snakemake_lists(tmp_path, mirror, plan):
-    """Of the smoke configuration, and of one with a study, a comparison and a notebook beside it."""
+    """Of the smoke configuration, and of one with a study and a comparison."""
     smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
     other = {
         "datasets": ["diabetes"],
@@ -75,7 +75,6 @@ def test_the_plan_of_several_files_is_what_snakemake_lists(tmp_path, mirror, pla
         "methods": ["trivial", "ols", "ssp"],
         "comparisons": ["cross_paper"],
         "studies": {"reduced_space_kappa": {}},
-        "notebooks": ["cross_paper"],
     }
     for name, content in {"smoke": smoke, "other": other}.items():
         path = tmp_path / f"{name}.yaml"

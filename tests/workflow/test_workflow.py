@@ -67,6 +67,19 @@ def test_smoke_run_ends_green_with_every_output(smoke):
 
 
 @pytest.mark.slow
+def test_the_notebook_is_executed_on_the_smoke_results(smoke):
+    folder, config = smoke
+    target = folder / "results" / "explore.html"
+    assert not target.exists()  # nobody asked for it
+    done = snakemake("--cores", "2", str(target), config=config, folder=folder)
+    assert done.returncode == 0, done.stderr
+    page = target.read_text(encoding="utf-8")
+    assert "objective_perturbation tight" in page
+    assert page.count("data:image/png;base64,") >= 3
+    assert "Traceback" not in page
+
+
+@pytest.mark.slow
 def test_smoke_tables_hold_every_method(smoke):
     folder, _ = smoke
     mse = pd.read_csv(folder / "results/tables/mse.csv")

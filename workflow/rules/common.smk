@@ -44,7 +44,6 @@ OTHER_METRICS = [
 
 
 wildcard_constraints:
-    notebook=r"[^/]+",
     experiment=r"[^/]+",
     dataset=r"[^/]+",
     group=r"[^/]+",

@@ -23,34 +23,6 @@ rule gather_rows:
         "../scripts/gather_rows.py"
 
 
-rule execute_notebook:
-    """Execute a notebook on the results that are there, and keep it as a page."""
-    input:
-        rules.aggregate_tables.output,
-        expand("<results>/tables/{name}.csv", name=COMPARISONS),
-        expand("<results>/tables/{study}.csv", study=SWEEP.studies),
-        notebook=lambda wildcards: of_repository(
-            f"notebooks/{wildcards.notebook}.ipynb"
-        ),
-    output:
-        "<results>/notebooks/{notebook}.html",
-    log:
-        "<logs>/notebooks/{notebook}.log",
-    benchmark:
-        "<benchmarks>/notebooks/{notebook}.tsv"
-    group:
-        "results"
-    conda:
-        "../envs/marginalia.yaml"
-    resources:
-        mem_mb=memory(1000),
-        runtime=30,
-    params:
-        code=version_of("marginalia.reporting.notebook"),
-    script:
-        "../scripts/execute_notebook.py"
-
-
 rule write_report:
     """Write the report: one page with everything in it."""
     input:
@@ -61,9 +33,6 @@ rule write_report:
         figures=expand(
             "<results>/figures/{figure}.png",
             figure=[*COMPARISON_FIGURES, *FIGURES, *SWEEP.studies],
-        ),
-        notebooks=expand(
-            "<results>/notebooks/{notebook}.html", notebook=SWEEP.config.notebooks
         ),
         datasets=expand("<results>/data/{dataset}/dataset.json", dataset=SWEEP.entries),
     output:
@@ -99,3 +68,26 @@ rule write_report:
         ),
     script:
         "../scripts/write_report.py"
+
+
+rule explore_results:
+    """Execute the notebook on finished results. Nothing asks for it: name its page as the target."""
+    input:
+        rows="<results>/rows.parquet",
+        tables=rules.aggregate_tables.output,
+        provenance="<results>/provenance.json",
+        notebook=of_repository("notebooks/explore.ipynb"),
+    output:
+        notebook="<results>/explore.ipynb",
+        page="<results>/explore.html",
+    log:
+        "<logs>/explore.log",
+    benchmark:
+        "<benchmarks>/explore.tsv"
+    conda:
+        "../envs/marginalia.yaml"
+    resources:
+        mem_mb=memory(1000),
+        runtime=30,
+    script:
+        "../scripts/explore_results.py"

@@ -190,7 +190,6 @@ _RULES = {  # by the folder or the name of their benchmark files
     "data": "prepare_dataset",
     "figures": "draw_figures",
     "methods": "run_methods",
-    "notebooks": "execute_notebook",
     "peers": "make_peer_environment",
     "report": "write_report",
     "rows": "gather_rows",

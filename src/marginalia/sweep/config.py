@@ -108,7 +108,6 @@ class Config(Settings):
         (),
         description="cards whose tables compare the results with a paper's, or rank the methods: dd_ssp, cross_paper",
     )
-    notebooks: tuple[Name, ...] = Field((), description="notebooks of `notebooks/` to execute on the results, by name")
     configs: tuple[str, ...] = Field(
         (), description="configuration files that are run together, each over this one and with its own results_dir"
     )
@@ -154,6 +153,12 @@ def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
     InputError
         One line: the first thing that is wrong, where it stands, and how to mend it.
     """
+    if "notebooks" in content:
+        page = f"{content.get('results_dir', 'results')}/explore.html"
+        raise InputError(
+            f"{where}: the key 'notebooks' was removed in 3.0: take it out, and run `snakemake --cores 2 {page}`, "
+            "which executes notebooks/explore.ipynb on the results"
+        )
     config = _validate(Config, dict(content), where)
     config.blocks()
     return config

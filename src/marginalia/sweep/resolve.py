@@ -125,7 +125,6 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: boo
                 check_entry(entry)
                 checked.add(entry.name)
             chosen[block.name][entry.name] = tasks_of(entry)
-    check_notebooks(config.notebooks)
     studies = chosen_cards(config, cards)
     for study, _ in studies.values():
         for name in study.datasets:
@@ -203,11 +202,3 @@ def check_entry(entry: Entry) -> None:
             )
     if all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
         load(entry)
-
-
-def check_notebooks(names: Iterable[str], folder: Path = Path("notebooks")) -> None:
-    """Refuse a notebook that is not in `folder`, with the nearest one that is."""
-    there = sorted(path.stem for path in folder.glob("*.ipynb"))
-    for name in names:
-        if name not in there:
-            raise unknown_name(f"notebook in {folder}/", name, there)

@@ -99,7 +99,6 @@ def write_folder_report(
             captions=captions,
             titles=titles,
             studies=[card.title for card, _ in chosen.values()],
-            notebooks=config.notebooks,
             provenance=provenance,
             certificates=rows.certificates,
             datasets_info=datasets,

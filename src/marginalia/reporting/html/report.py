@@ -53,7 +53,6 @@ def write_report(
     curves: Mapping[str, tuple[str, str]] | None = None,
     titles: Mapping[str, str] | None = None,
     studies: Sequence[str] = (),
-    notebooks: Sequence[str] = (),
     certificates: Iterable[RunCertificate] = (),
     title: str = "marginalia report",
 ) -> None:
@@ -72,8 +71,6 @@ def write_report(
         Headings are needed for figures that are not named after a table of this package.
     studies : sequence of str
         Titles of the experiments with runs of their own.
-    notebooks : sequence of str
-        Names of notebooks that stand as pages in ``notebooks/`` beside the report.
     certificates : iterable of RunCertificate
         Those of the result rows; cells of the tables open them.
     provenance : mapping
@@ -141,7 +138,6 @@ def write_report(
         coverage=page_tables.with_csv(page_tables.coverage_table(aggregates)) if aggregates else None,
         others=[table for table in others if table.n_rows <= _LONG],
         long=[table for table in others if table.n_rows > _LONG],
-        notebooks=notebooks,
         terms=TERMS,
         provenance={name: fact for name, fact in provenance.items() if name not in ("config", "datasets")},
         config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),

@@ -127,7 +127,8 @@ def configuration(folder: Path) -> Config:
     """Return the configuration that made a results folder, from its ``provenance.json``."""
     path = folder / "provenance.json"
     try:
-        return parse(json.loads(path.read_text(encoding="utf-8"))["config"])
+        config = json.loads(path.read_text(encoding="utf-8"))["config"]
+        return parse({key: value for key, value in config.items() if key != "notebooks"})  # a key of 2.0
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path} does not say which configuration made the results: {error}") from None
 
