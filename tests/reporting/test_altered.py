@@ -66,16 +66,6 @@ def claim_count(place, rng):
     path.write_text(_digit(text, rng, start, text.index("\n", start + 1)))
 
 
-def caption(place, rng):
-    path = place / f"results/paper/{BLOCK}/report.html"
-    text = path.read_text()
-    found = [m for m in re.finditer(r"<figcaption.*?</figcaption>", text, re.S) if len(m[0]) > 60]
-    one = found[rng.integers(len(found))]
-    words = list(re.finditer(r"\b[a-z]{4,}\b(?![^<]*>)", one[0]))
-    word = words[rng.integers(len(words))]
-    path.write_text(text[: one.start() + word.start()] + "never" + text[one.start() + word.end() :])
-
-
 def figure(place, rng):
     folder = place / f"results/paper/{BLOCK}/figures"
     if rng.integers(2):
@@ -97,7 +87,7 @@ def readme(place, rng):
     path.write_text(_digit(text, rng, text.index("| ---", start), text.index("<!-- end -->", start)))
 
 
-KINDS = (cell, verdict, row, claim_count, caption, figure, readme)
+KINDS = (cell, verdict, row, claim_count, figure, readme)
 
 
 @pytest.mark.slow

@@ -81,6 +81,7 @@ def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, nam
     """Whatever the mode of the folder, which a copy may have lost."""
     (tmp_path / "tables").mkdir()
     monkeypatch.setattr(folder, "write_report", lambda *_, **__: None)
+    monkeypatch.setattr(folder, "read", lambda _: Rows(pd.DataFrame(), [], {}, {}))
     monkeypatch.setattr(folder, "_figures", lambda *_: {"mse": ("default", "mse")})
     monkeypatch.setattr(folder, "_table", lambda _, name: pd.DataFrame({"experiment": ["default"]}))
     monkeypatch.setattr(figures, "sweep_figure", lambda *_: None)
@@ -91,7 +92,7 @@ def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, nam
     (tmp_path / "provenance.json").write_text(json.dumps(content), encoding="utf-8")
     before = os.umask(0o022)
     try:
-        write_folder_report(tmp_path, {}, lambda _: {}, rows=Rows(pd.DataFrame(), [], {}, {}))
+        write_folder_report(tmp_path, {}, lambda _: {})
     finally:
         os.umask(before)
     assert found == [mask]

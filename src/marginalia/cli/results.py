@@ -32,7 +32,7 @@ def verify(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
     rerun: Annotated[str | None, typer.Option("--rerun", hidden=True)] = None,
 ) -> Answer:
-    """Make every published table, verdict, figure, page and certificate again from the rows; exit 1 on a difference.
+    """Make every published table, verdict, figure and certificate again from the rows; exit 1 on a difference.
 
     A line for each claim.
 

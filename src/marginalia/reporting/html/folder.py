@@ -6,7 +6,8 @@ Cards and comparisons are handed in: this floor knows no paper.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,7 @@ _WORTH = ("coverage", "naive_coverage")  # what the intervals are worth
 
 
 def write_folder_report(
-    folder: Path,
-    cards: Mapping[str, Card],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
-    *,
-    into: Path | None = None,
-    rows: Rows | None = None,
-    studies: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
+    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
 ) -> Path:
     """Write ``report.html`` of a results folder, and ``figures/*.png``; nothing is run, fetched, or taken from outside.
 
@@ -52,52 +47,26 @@ def write_folder_report(
         With ``rows.parquet``, ``provenance.json`` and ``tables/``.
     cards : mapping of id to card
     comparisons : callable(names of papers) -> mapping of id to comparison
-    into : Path, optional
-        Where to write, instead of `folder`.
-    rows : Rows, optional
-        What its file of rows holds, where somebody read it already.
-    studies : mapping of id to the tables of a card, optional
-        Those that the rows of the studies make, where somebody made them already.
 
     Returns
     -------
     Path
         The page.
     """
-    rows, config = rows or read(folder / FILE), configuration(folder)
+    rows, config = read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     with catalogue.own_titles(config.titles()):
-        compared, chosen = comparisons(config.comparisons), chosen_cards(config, cards)
-        sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
-        tables = {name: frame for name, frame in sweep.items() if frame is not None}
-        shown = _figures(config, tables)
-        drawing: dict[str, Callable[[], Figure]] = {}
-        captions, titles = {}, {}
-        for name, comparison in compared.items():
-            tables[name] = _needed(folder, name)
-            if comparison.figure:
-                drawing[name] = partial(comparison.figure, tables[name])
-                captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
-                titles[name] = comparison.title
-        for name, (experiment, table) in shown.items():
-            frame = tables[table][tables[table]["experiment"] == experiment]
-            drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
-            captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
-        for name, (card, settings) in chosen.items():
-            if name not in rows.studies:
-                raise InputError(f"{folder / FILE} has no rows of the study {name}")
-            made = studies[name] if studies else card.tables(rows.studies[name], settings)
-            drawing[name] = partial(card.figure, dict(made), settings)
-            tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
+        chosen = chosen_cards(config, cards)
+        content = _content(folder, rows, config, chosen, comparisons(config.comparisons))
         datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
-        place, drawn = into or folder, {name: draw() for name, draw in drawing.items()}
+        drawn = {name: draw() for name, draw in content.drawing.items()}
         write_report(
-            place / PAGE,
-            tables=tables,
+            folder / PAGE,
+            tables=content.tables,
             figures=drawn,
-            curves={name: of for name, of in shown.items() if of[1] != "certificates"},
-            captions=captions,
-            titles=titles,
+            curves={name: of for name, of in content.shown.items() if of[1] != "certificates"},
+            captions=content.captions,
+            titles=content.titles,
             studies=[card.title for card, _ in chosen.values()],
             provenance=provenance,
             certificates=rows.certificates,
@@ -106,8 +75,81 @@ def write_folder_report(
         )
         with for_the_owner(bool(own_data(datasets))):
             for name, figure in drawn.items():
-                figures.save_figure(figure, place / "figures" / name, kinds=("png",))
-    return place / PAGE
+                figures.save_figure(figure, folder / "figures" / name, kinds=("png",))
+    return folder / PAGE
+
+
+def draw_figures(
+    folder: Path,
+    rows: Rows,
+    cards: Mapping[str, Card],
+    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    studies: Mapping[str, Mapping[str, pd.DataFrame]],
+    names: Collection[str],
+    into: Path,
+) -> None:
+    """Draw some figures (PNG) of a results folder again into another folder; a name of none is passed over.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``provenance.json`` and ``tables/``.
+    rows : Rows
+        What its ``rows.parquet`` holds.
+    cards : mapping of id to card
+    comparisons : callable(names of papers) -> mapping of id to comparison
+    studies : mapping of id to the tables of a card
+        Those that the rows make.
+    names : collection of str
+    into : Path
+    """
+    config = configuration(folder)
+    with catalogue.own_titles(config.titles()):
+        chosen = chosen_cards(config, cards)
+        content = _content(folder, rows, config, chosen, comparisons(config.comparisons), studies)
+        for name in content.drawing.keys() & names:
+            figures.save_figure(content.drawing[name](), into / name, kinds=("png",))
+
+
+@dataclass
+class _Content:
+    """What there is to show of a results folder, by name: tables, and how to draw each figure."""
+
+    tables: dict[str, pd.DataFrame]
+    shown: dict[str, tuple[str, str]]
+    drawing: dict[str, Callable[[], Figure]]
+    captions: dict[str, str]
+    titles: dict[str, str]
+
+
+def _content(
+    folder: Path,
+    rows: Rows,
+    config: Config,
+    chosen: Mapping[str, tuple[Card, dict[str, Any]]],
+    compared: Mapping[str, Comparison],
+    studies: Mapping[str, Mapping[str, pd.DataFrame]] = {},
+) -> _Content:
+    sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
+    tables = {name: frame for name, frame in sweep.items() if frame is not None}
+    content = _Content(tables, _figures(config, tables), {}, {}, {})
+    for name, comparison in compared.items():
+        tables[name] = _needed(folder, name)
+        if comparison.figure:
+            content.drawing[name] = partial(comparison.figure, tables[name])
+            content.captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
+            content.titles[name] = comparison.title
+    for name, (experiment, table) in content.shown.items():
+        frame = tables[table][tables[table]["experiment"] == experiment]
+        content.drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
+        content.captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
+    for name, (card, settings) in chosen.items():
+        if name not in rows.studies:
+            raise InputError(f"{folder / FILE} has no rows of the study {name}")
+        made = studies[name] if studies else card.tables(rows.studies[name], settings)
+        content.drawing[name] = partial(card.figure, dict(made), settings)
+        tables[name], content.captions[name], content.titles[name] = _needed(folder, name), card.caption, card.title
+    return content
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame | None:
