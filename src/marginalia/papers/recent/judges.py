@@ -22,8 +22,8 @@ from marginalia.papers.recent.recent_rivals import (
     TAB_PE,
     named,
 )
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.verdicts import CLEAR, LEVEL, p_ahead
 
 GAIN = 0.10  # of accuracy
 FASTER, ORDERS = 28.0, 10.0
@@ -45,7 +45,7 @@ def _pair(differences: Frame, metric: str, arm: str, against: str) -> Frame:
 
 def _ahead(own: Frame, sign: int = 1) -> Found:
     """Judge a row of differences each: whether `sign` times it is clearly above 0."""
-    p = p_ahead(sign * own["difference"], own["stderr"], own["n_trials"] - 1)
+    p = p_value(sign * own["difference"], own["stderr"], own["n_trials"] - 1)
     gains = ", ".join(f"{named(name)} {d:+.3f}" for name, d in zip(own["dataset"], own["difference"], strict=True))
     return Found(sets=[*map(named, own["dataset"])], note=gains, p=p, level=CLEAR)
 
@@ -93,7 +93,7 @@ def _pairs_kept(differences: Frame) -> Found:
 
 def _competitive(differences: Frame) -> Found:
     own = _pair(differences, "answers", RESIDUAL, AIM)
-    p = p_ahead(COMPETITIVE * own["mean"] - own["difference"], own["stderr"], own["n_trials"] - 1)
+    p = p_value(-own["difference"], own["stderr"], own["n_trials"] - 1, "not_worse", COMPETITIVE * own["mean"])
     share = own["difference"] / own["mean"]
     note = f"error {share.min():+.0%} to {share.max():+.0%} of AIM's"
     return Found(sets=[*map(named, own["dataset"])], note=note, p=p, level=LEVEL)
@@ -119,7 +119,7 @@ def _trade_off(differences: Frame, time: Frame) -> Found:
     held, sets = [], []
     for other in (MST, PRIVBAYES):
         own = _pair(differences, "pairs", AIM, other).set_index("dataset")
-        p = p_ahead(-own["difference"], own["stderr"], own["n_trials"] - 1)
+        p = p_value(-own["difference"], own["stderr"], own["n_trials"] - 1)
         slower = _ratio(time, AIM, other).reindex(own.index) > 1
         held += [*(slower & (p <= CLEAR))]
         sets += [*map(named, own.index)]

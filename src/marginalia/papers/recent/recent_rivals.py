@@ -18,6 +18,7 @@ from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
 from marginalia.reporting.means import mean_table
+from marginalia.reporting.pairwise import pairwise
 from marginalia.reporting.panels import drawing, look
 from marginalia.sweep.metrics import marginal_error, roc_auc
 from marginalia.sweep.protocols import Prepared
@@ -159,27 +160,26 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {CARD: wide, f"{CARD}_differences": differences(rows), f"{CARD}_time": spent.reset_index()}
 
 
-@as_frame
-def differences(rows: Frame) -> Iterator[Record]:
-    """Yield the mean difference of each two arms over the trials of a table; positive: the first has the larger value.
+def differences(rows: Frame) -> Frame:
+    """Return the mean difference of each two arms over the trials of a table; positive: the first has the larger value.
 
     ``mean``: of the second arm.
     """
-    for name, own in rows[rows["arm"] != REAL].groupby("dataset", sort=False):
-        for metric in METRICS:
-            by_arm = own.pivot(index="trial", columns="arm", values=metric)
-            for arm, against in combinations([a for a in ARMS if a in by_arm], 2):
-                difference = (by_arm[arm] - by_arm[against]).dropna()
-                yield {
-                    "dataset": name,
-                    "metric": metric,
-                    "arm": arm,
-                    "against": against,
-                    "mean": by_arm[against].mean(),
-                    "difference": difference.mean(),
-                    "stderr": difference.sem(),
-                    "n_trials": len(difference),
-                }
+    import pandas as pd
+
+    private = rows[rows["arm"] != REAL]
+    sets, arms = list(private["dataset"].unique()), [arm for arm in ARMS if arm in set(private["arm"])]
+    values: Any = private.set_index(["dataset", "trial", "arm"])[list(METRICS)].unstack("arm")
+    tables = [
+        pairwise(values[metric], arm, against, by=["dataset"]).assign(metric=metric, arm=arm, against=against)
+        for metric in METRICS
+        for arm, against in combinations(arms, 2)
+    ]
+    if not tables:  # one arm alone
+        return pd.DataFrame()
+    table = pd.concat(tables).rename(columns={"baseline": "mean"})
+    table = table.sort_values("dataset", key=lambda names: names.map(sets.index), kind="stable", ignore_index=True)
+    return table[["dataset", "metric", "arm", "against", "mean", "difference", "stderr", "n_trials"]]
 
 
 def named(name: str) -> str:
