@@ -25,8 +25,8 @@ from marginalia.papers.reduced_space.reduced_space_epsilon import (
 )
 from marginalia.papers.reduced_space.reduced_space_fail import CERTIFICATE, STEPS
 from marginalia.papers.reduced_space.runs import GAMMA
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead, welch
 
 CARDS = ("privacy", "lemma", "points", "fail", "corollary", "n", "f", "m", "kappa", "cells", "epsilon")
 MARGIN = 0.01  # of an equivalence, in AUC or in the largest error of an average
@@ -87,7 +87,7 @@ def _both_vanish(corollary: Frame) -> Found:
     p: list[float] = []
     for _, own in corollary.sort_values("n").groupby("p"):
         error, stderr, n = (_values(own, column) for column in ("error", "error_stderr", "n_trials"))
-        falls = p_ahead(error[:-1] - error[1:], *welch(stderr[:-1], n[:-1], stderr[1:], n[1:]))
+        falls = p_value(error[:-1] - error[1:], *welch(stderr[:-1], n[:-1], stderr[1:], n[1:]))
         p += list(np.where(np.diff(own["epsilon"]) < 0, falls, 1.0))
     return Found(sets=_widths(corollary), p=p, level=CLEAR)
 
@@ -115,7 +115,7 @@ def _kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
     if not len(told):
         return Found((), () if kappa is None else _sets(kappa["dataset"]))
     turned, noisy = (int((told["order"] == order).sum()) for order in ("reversed", "reversed by noise"))
-    sure = int(ahead(told["difference"], told["difference_stderr"], told["n_trials"] - 1).sum())
+    sure = int((p_value(told["difference"], told["difference_stderr"], told["n_trials"] - 1) <= CLEAR).sum())
     return Found(
         told["order"] == "kept",
         () if kappa is None else _sets(kappa["dataset"]),
@@ -161,9 +161,9 @@ def _better(metric: str, arm: str, against: str) -> Judge:
         own = rows_where(pairs, metric=metric, arm=arm, against=against)
         gain = (1 if metric == "auc" else -1) * _values(own, "difference")
         spread = _values(own, "difference_stderr"), _values(own, "n_trials") - 1
-        worse = int(ahead(-gain, *spread).sum())
+        worse = int((p_value(-gain, *spread) <= CLEAR).sum())
         note = f"worse in {worse}" if worse else ""
-        return Found(sets=_sets(own["dataset"]), note=note, p=p_ahead(gain, *spread), level=CLEAR)
+        return Found(sets=_sets(own["dataset"]), note=note, p=p_value(gain, *spread), level=CLEAR)
 
     return judge, ("epsilon_pairs",)
 
@@ -173,7 +173,7 @@ def _less_noise(noise: Frame) -> Found:
     for _, own in noise.groupby(["p", "order", "cell"]):
         a, b = (rows_where(own, arm=f"{kind}, exact noise").iloc[0] for kind in ("parities", "monomials"))
         spread = welch(a["error_stderr"], a["n_trials"], b["error_stderr"], b["n_trials"])
-        p.append(float(p_ahead(b["error"] - a["error"], *spread)))
+        p.append(float(p_value(b["error"] - a["error"], *spread)))
     return Found(sets=_widths(noise), p=p, level=CLEAR)
 
 
@@ -198,8 +198,7 @@ def _certificate(fail: Frame) -> Found:
 
 def _same(rows: Frame, mean: str, stderr: str, margin: float) -> Any:
     """Return for each row the p-value of its paired difference lying within the margin (two one-sided tests)."""
-    values = zip(*(_values(rows, column) for column in (mean, stderr, "n_trials")), strict=True)
-    return np.array([equivalence_of(m, s, n - 1, margin).p for m, s, n in values], dtype=float)
+    return p_value(_values(rows, mean), _values(rows, stderr), _values(rows, "n_trials") - 1, "same", margin)
 
 
 def _follows(means: Frame, arm: str) -> Any:

@@ -21,6 +21,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.reporting.means import beside_real, mean_table
+from marginalia.reporting.pairwise import pairwise
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.reporting.style import arm_name
 from marginalia.sweep.metrics import marginal_error, roc_auc
@@ -191,24 +192,19 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     }
 
 
-@as_frame
-def _pairs(rows: Frame) -> Iterator[Record]:
+def _pairs(rows: Frame) -> Frame:
     """Compare two arms on the splits that both have: positive where the first has the larger value."""
-    for (name, epsilon), own in rows[rows["arm"] != "real"].groupby(["dataset", "epsilon"]):
-        for metric, arm, against in COMPARED:
-            by_arm = own.pivot(index="trial", columns="arm", values=metric)
-            if {arm, against} <= set(by_arm):
-                difference = (by_arm[arm] - by_arm[against]).dropna()
-                yield {
-                    "dataset": name,
-                    "epsilon": epsilon,
-                    "metric": metric,
-                    "arm": arm,
-                    "against": against,
-                    "difference": difference.mean(),
-                    "difference_stderr": difference.sem(),
-                    "n_trials": len(difference),
-                }
+    import pandas as pd
+
+    cell = ["dataset", "epsilon"]
+    values: Any = rows[rows["arm"] != "real"].pivot(index=[*cell, "trial"], columns="arm")
+    tables = [
+        pairwise(values[metric], arm, against, by=cell).assign(metric=metric, arm=arm, against=against)
+        for metric, arm, against in COMPARED
+    ]
+    table = pd.concat(tables).sort_values(cell, kind="stable", ignore_index=True)
+    columns = [*cell, "metric", "arm", "against", "difference", "stderr", "n_trials"]
+    return table[columns].rename(columns={"stderr": "difference_stderr"})
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

@@ -16,8 +16,8 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.session import Session
 from marginalia.reporting.means import mean_table
+from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import curve, drawing, look, rows_where
-from marginalia.reporting.verdicts import ahead
 from marginalia.sweep.seeds import seed_sequence
 
 CARD = "reduced_space_kappa"
@@ -82,7 +82,7 @@ def _pairs(rows: Frame) -> Iterator[Record]:
         for a, b in combinations(kappas.mean().sort_values().index, 2):  # a has the smaller κ
             difference = optima[b] - optima[a]
             mean, stderr = float(difference.mean()), float(difference.sem())
-            sure = ahead(abs(mean), stderr, len(difference) - 1)
+            sure = p_value(abs(mean), stderr, len(difference) - 1) <= CLEAR
             order = "tied" if abs(mean) <= GAP else "kept" if mean > 0 else "reversed" if sure else "reversed by noise"
             yield {
                 "dataset": name,
