@@ -15,8 +15,8 @@ from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES, arm_style, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, linear_svm, rows_of
 from marginalia.reporting.means import mean_table
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, pairwise
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
-from marginalia.reporting.verdicts import ahead, equivalence
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x2"
@@ -169,29 +169,16 @@ def pairs(rows: Frame) -> Frame:
     epsilons = named.loc[np.isfinite(named["epsilon"]), ["dataset", "epsilon"]].drop_duplicates()
     named = pd.concat([named[np.isfinite(named["epsilon"])], public.merge(epsilons, on="dataset")])
     errors = named.pivot(index=["dataset", "epsilon", "trial"], columns="arm", values="error")
-    found = []
+    tables = []
     for first, second in PAIRS:
-        if not {first, second} <= set(errors):
-            continue
-        for (name, epsilon), values in (errors[first] - errors[second]).dropna().groupby(["dataset", "epsilon"]):
-            same = equivalence(values, MARGIN)
-            clear = ahead(abs(same.mean), same.stderr, len(values) - 1)
-            better = (second if same.mean > 0 else first) if clear else ""
-            found.append(
-                {
-                    "dataset": name,
-                    "title": set_title(name),
-                    "epsilon": epsilon,
-                    "first": first,
-                    "second": second,
-                    "difference": same.mean,
-                    "stderr": same.stderr,
-                    "bound": same.bound,
-                    "n_trials": len(values),
-                    "better": better or ("same within .01" if same.equivalent else "not told apart"),
-                }
-            )
-    return pd.DataFrame(found)
+        found = pairwise(errors, first, second, by=["dataset", "epsilon"], test="same", margin=MARGIN)
+        clear = p_value(found["difference"].abs(), found["stderr"], found["df"]) <= CLEAR
+        word = np.where(found["p"] <= LEVEL, "same within .01", "not told apart")
+        ahead = np.where(found["difference"] > 0, second, first)
+        names: dict[str, Any] = {"title": found["dataset"].map(set_title), "first": first, "second": second}
+        tables.append(found.assign(**names, better=np.where(clear, ahead, word)).query("n_trials > 0"))
+    columns = ["dataset", "title", "epsilon", "first", "second", "difference", "stderr", "bound", "n_trials", "better"]
+    return pd.concat(tables, ignore_index=True)[columns]
 
 
 def comparison(summary: Frame) -> Frame:

@@ -15,7 +15,7 @@ from marginalia.papers.adaptive_margin.adaptive_margin_x2 import MARGIN
 from marginalia.papers.adaptive_margin.looks import set_title
 from marginalia.papers.adaptive_margin.theory import explicit_published, sample_penalty
 from marginalia.papers.claims import Found, Judge
-from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead, welch
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 
 CARDS = ("f1", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9")
 EPSILON, DELTA, DIMENSION = 1.0, 1e-6, 50  # of the made-up rows
@@ -78,7 +78,7 @@ def _outliers(table: Frame) -> Found:
     spread = welch(some["empirical_std"] / np.sqrt(n), n, some["empirical_std_0"] / np.sqrt(n_0), n_0)
     beyond = some["empirical"] - some["empirical_0"] - some["S_over_gamma_n"].clip(upper=1)
     return Found(
-        list(~ahead(beyond, *spread)),
+        list(p_value(beyond, *spread) > CLEAR),
         [MADE_UP],
         "at S/(γn) = 1 far outliers break the method, and the SVM without privacy too",
     )
@@ -109,7 +109,7 @@ def _no_tuning(table: Frame) -> Found:
     rows = table[(table["first"] == "practical") & (table["second"] == "fixed_c")]
     return Found(
         sets=_titles(rows["dataset"]),
-        p=p_ahead(MARGIN - rows["difference"], rows["stderr"], rows["n_trials"] - 1),
+        p=p_value(-rows["difference"], rows["stderr"], rows["n_trials"] - 1, "not_worse", MARGIN),
         level=LEVEL,
         note=f"choosing is better in {int(np.sum(rows['better'] == 'practical'))} of {len(rows)}, "
         f"the fixed c in {int(np.sum(rows['better'] == 'fixed_c'))}; that c was seen to work on all sets but ACS",
@@ -120,8 +120,7 @@ def _tuning_same(table: Frame) -> Found:
     rows = table[(table["first"] == "private_tuning") & (table["second"] == "practical")]
     better = {name: int(np.sum(rows["better"] == name)) for name in ("private_tuning", "practical")}
     note = f"private tuning is better in {better['private_tuning']}, trying all in {better['practical']} of {len(rows)}"
-    cells = zip(rows["difference"], rows["stderr"], rows["n_trials"], strict=True)
-    p = [equivalence_of(mean, stderr, n - 1, MARGIN).p for mean, stderr, n in cells]
+    p = p_value(rows["difference"], rows["stderr"], rows["n_trials"] - 1, "same", MARGIN)
     return Found(sets=_titles(rows["dataset"]), note=note, p=p, level=LEVEL)
 
 
@@ -171,9 +170,9 @@ def _better_features(what: Callable[[Frame], Any]) -> Callable[[Frame], Found]:
 def _projection_helps(table: Frame) -> Found:
     rows = table[(table["change"] == "jl_factor") & (table["value"].astype(str) != "0.0")]
     gain, spread = -rows["difference"], (rows["difference_stderr"], rows["n_trials"] - 1)
-    worse = ahead(-gain, *spread).sum()
+    worse = (p_value(-gain, *spread) <= CLEAR).sum()
     note = f"the mean error with projection is higher in {(gain < 0).sum()}, clearly in {worse}"
-    return Found(sets=_titles(rows["set"]), note=note, p=p_ahead(gain, *spread), level=CLEAR)
+    return Found(sets=_titles(rows["set"]), note=note, p=p_value(gain, *spread), level=CLEAR)
 
 
 def _grows_slowly(table: Frame) -> Found:
@@ -192,8 +191,8 @@ def _steps(table: Frame) -> Found:
         else:  # one long run among many capped ones on the same split, taken to scatter as much
             mean, n = row["literal"] - row["capped_again"], row["repeats"]
             stderr = row["capped_std"] * math.sqrt(1 + 1 / n)
-        p.append(equivalence_of(mean, stderr, n - 1, MARGIN).p)
-        apart += int(ahead(abs(mean), stderr, n - 1))
+        p.append(float(p_value(mean, stderr, n - 1, "same", MARGIN)))
+        apart += int(p_value(abs(mean), stderr, n - 1) <= CLEAR)
     most = table.sort_values("T").to_dict("records")[-1]
     steps = f"the longest run has {most['T']:,} steps for {most['candidates']} candidates"
     where = f"({set_title(most['set'])}, ε = {most['epsilon']:g})"
