@@ -1,8 +1,6 @@
-"""The DD-SSP paper's arms in the records of its sweep, and the gaps between two of them."""
+"""The DD-SSP paper's arms in the records of its sweep."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from marginalia.card import Frame
 
@@ -50,45 +48,3 @@ def means(records: Frame, experiment: str, metric: str) -> Frame:
     values = wide.melt([*KEYS, "trial"], var_name="arm", value_name="value").dropna(subset="value")
     groups = values.groupby([*KEYS, "arm"])["value"]
     return groups.agg(mean="mean", stderr="sem", n_trials="size").reset_index()
-
-
-def gaps(values: Frame, metric: str, left: str, right: str, *, paired: bool) -> Frame:
-    """Compare two arms wherever both were run.
-
-    Parameters
-    ----------
-    values : DataFrame
-        As `by_trial` returns them.
-    metric : str
-    left, right : str
-    paired : bool
-        Whether a trial's values belong together, by a shared fit or a shared split; else the two means are taken to be
-        independent, with the degrees of freedom of Welch (1947).
-
-    Returns
-    -------
-    DataFrame
-        ``dataset``, ``epsilon``, ``difference`` (by how much the left arm is better), ``stderr`` of it, degrees of
-        freedom ``df``, ``baseline`` (the right arm's mean), ``n_trials``; only cells with two trials or more.
-    """
-    import pandas as pd
-
-    cells = []
-    if {left, right} <= set(values.columns):
-        for key, rows in values[[left, right]].groupby(level=KEYS):
-            ours, theirs = rows[left].dropna(), rows[right].dropna()
-            if paired:
-                both = (ours - theirs).dropna()
-                n, mean, variance = len(both), both.mean(), both.var() / max(len(both), 1)
-                df = float(n - 1)
-            else:
-                n, mean = min(len(ours), len(theirs)), ours.mean() - theirs.mean()
-                parts = [(arm.var() / len(arm), len(arm) - 1) for arm in (ours, theirs) if len(arm) > 1]
-                variance = sum(v for v, _ in parts)
-                spread = sum(v**2 / k for v, k in parts)
-                df = variance**2 / spread if spread > 0 else float(sum(k for _, k in parts))
-            if n > 1:
-                cells.append((*key, SIGN[metric] * mean, np.sqrt(variance), df, theirs.mean(), n))
-    columns = [*KEYS, "difference", "stderr", "df", "baseline", "n_trials"]
-    frame = pd.DataFrame(cells, columns=columns).astype(dict.fromkeys(columns[1:], float))
-    return frame.assign(left=left, right=right)

@@ -19,9 +19,9 @@ from marginalia.papers.dd_ssp.arms import (
     SPLITS,
     SSP,
     by_trial,
-    gaps,
 )
 from marginalia.papers.form import rounded
+from marginalia.reporting.pairwise import pairwise
 
 # task, published baseline, calibrated baselines; fixed DP-SGD takes part where it was run
 RACES = (("linear", ADA_SSP, (SSP,)), ("logistic", OBJ_PERT, (SSP, OBJ_PERT_TIGHT)))
@@ -57,10 +57,9 @@ def base(records: Frame) -> Frame:
             rows = cell[there].dropna()
             mean = rows.mean()
             best = max((arm for arm in rivals if arm in mean), key=lambda arm: SIGN[metric] * mean[arm])
-            gap = gaps(rows, metric, DD_SSP, best, paired=False)
-            gain, two = (
-                float(gap[name].iloc[0]) * k if len(gap) else np.nan for name, k in (("difference", 1), ("stderr", 2))
-            )
+            better = SIGN[metric] > 0
+            found = pairwise(rows, DD_SSP, best, by=KEYS, higher_is_better=better, paired=False).query("n_trials > 1")
+            gain, two = (found["difference"].iloc[0], 2 * found["stderr"].iloc[0]) if len(found) else (np.nan, np.nan)
             lines.append(
                 {
                     "task": task,

@@ -28,11 +28,10 @@ from marginalia.papers.dd_ssp.arms import (
     SIGN,
     SPLITS,
     by_trial,
-    gaps,
 )
 from marginalia.papers.dd_ssp.dd_ssp_charges import at, charges
 from marginalia.papers.form import rounded
-from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead
+from marginalia.reporting.pairwise import CLEAR, LEVEL, LEVELS, Test, p_value, pairwise, smallest_margin
 
 INCOME = "acs_income_lin@dd_ssp"
 MARGIN = {"mse": 0.05, "auc": 0.01}  # of "the same": a share of the right arm's MSE, AUC
@@ -47,43 +46,43 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Test:
+class Pair:
     """A claim about two arms."""
 
     id: str
     metric: str
     left: str
     right: str
-    holds: str  # better: clearly ahead; same: equivalent; not_worse: behind by less than the margin
+    holds: Test
     where: str = ALL
     shared: bool = False  # whether a trial's fit is shared
     margin: float | None = None
 
 
-TESTS = (
-    Test("c01", "mse", DD_SSP, AIM_SYNTH, "same", shared=True),
-    Test("c02", "mse", DD_SSP, ADA_SSP, "better", ELSEWHERE),
-    Test("c02", "mse", AIM_SYNTH, ADA_SSP, "better", ELSEWHERE),
-    Test("c02p", "mse", DD_SSP, ADA_SSP_PRINTED, "better", ELSEWHERE),
-    Test("c02p", "mse", AIM_SYNTH, ADA_SSP_PRINTED, "better", ELSEWHERE),
-    Test("c03", "mse", DD_SSP, ADA_SSP, "same", ON_INCOME, margin=SIMILAR),
-    Test("c03", "mse", AIM_SYNTH, ADA_SSP, "same", ON_INCOME, margin=SIMILAR),
-    Test("c03p", "mse", DD_SSP, ADA_SSP_PRINTED, "same", ON_INCOME, margin=SIMILAR),
-    Test("c03p", "mse", AIM_SYNTH, ADA_SSP_PRINTED, "same", ON_INCOME, margin=SIMILAR),
-    Test("c04", "auc", DD_SSP, AIM_SYNTH, "same", shared=True),
-    Test("c05", "auc", DD_SSP, OBJ_PERT, "better", LOW),
-    Test("c06", "auc", DD_SSP, OBJ_PERT, "not_worse", HIGH),
-    Test("c10a", "mse", DD_SSP_MST, DD_SSP, "not_worse", LOW),
-    Test("c10a", "auc", DD_SSP_MST, DD_SSP, "not_worse", LOW),
-    Test("c10b", "mse", DD_SSP, DD_SSP_MST, "better", HIGH),
-    Test("c10b", "auc", DD_SSP, DD_SSP_MST, "better", HIGH),
-    Test("c11a", "mse", DD_SSP, DD_SSP_MST, "not_worse"),
-    Test("c11b", "auc", DD_SSP, DD_SSP_MST, "not_worse"),
-    Test("c11c", "mse", DD_SSP, DD_SSP_MIXTURE, "not_worse"),
-    Test("c11d", "auc", DD_SSP, DD_SSP_MIXTURE, "not_worse"),
-    Test("c13b", "mse", DD_SSP_100MB, DD_SSP, "same"),
-    Test("c13b", "auc", DD_SSP_100MB, DD_SSP, "same"),
-    Test("c15", "marginal_error", AIM, MIXTURE, "better"),
+PAIRS = (
+    Pair("c01", "mse", DD_SSP, AIM_SYNTH, "same", shared=True),
+    Pair("c02", "mse", DD_SSP, ADA_SSP, "better", ELSEWHERE),
+    Pair("c02", "mse", AIM_SYNTH, ADA_SSP, "better", ELSEWHERE),
+    Pair("c02p", "mse", DD_SSP, ADA_SSP_PRINTED, "better", ELSEWHERE),
+    Pair("c02p", "mse", AIM_SYNTH, ADA_SSP_PRINTED, "better", ELSEWHERE),
+    Pair("c03", "mse", DD_SSP, ADA_SSP, "same", ON_INCOME, margin=SIMILAR),
+    Pair("c03", "mse", AIM_SYNTH, ADA_SSP, "same", ON_INCOME, margin=SIMILAR),
+    Pair("c03p", "mse", DD_SSP, ADA_SSP_PRINTED, "same", ON_INCOME, margin=SIMILAR),
+    Pair("c03p", "mse", AIM_SYNTH, ADA_SSP_PRINTED, "same", ON_INCOME, margin=SIMILAR),
+    Pair("c04", "auc", DD_SSP, AIM_SYNTH, "same", shared=True),
+    Pair("c05", "auc", DD_SSP, OBJ_PERT, "better", LOW),
+    Pair("c06", "auc", DD_SSP, OBJ_PERT, "not_worse", HIGH),
+    Pair("c10a", "mse", DD_SSP_MST, DD_SSP, "not_worse", LOW),
+    Pair("c10a", "auc", DD_SSP_MST, DD_SSP, "not_worse", LOW),
+    Pair("c10b", "mse", DD_SSP, DD_SSP_MST, "better", HIGH),
+    Pair("c10b", "auc", DD_SSP, DD_SSP_MST, "better", HIGH),
+    Pair("c11a", "mse", DD_SSP, DD_SSP_MST, "not_worse"),
+    Pair("c11b", "auc", DD_SSP, DD_SSP_MST, "not_worse"),
+    Pair("c11c", "mse", DD_SSP, DD_SSP_MIXTURE, "not_worse"),
+    Pair("c11d", "auc", DD_SSP, DD_SSP_MIXTURE, "not_worse"),
+    Pair("c13b", "mse", DD_SSP_100MB, DD_SSP, "same"),
+    Pair("c13b", "auc", DD_SSP_100MB, DD_SSP, "same"),
+    Pair("c15", "marginal_error", AIM, MIXTURE, "better"),
 )
 
 
@@ -103,12 +102,24 @@ def cells(records: Frame) -> Frame:
 
 def _pairs(records: Frame, experiment: str) -> Iterator[Frame]:
     values = {metric: by_trial(records, experiment, metric) for metric in SIGN}
-    for test in TESTS:
-        here = gaps(
-            values[test.metric], test.metric, test.left, test.right, paired=test.shared or experiment == SPLITS
-        ).query(test.where)
+    for pair in PAIRS:
+        here = pairwise(
+            values[pair.metric],
+            pair.left,
+            pair.right,
+            by=KEYS,
+            test=pair.holds,
+            margin=MARGIN.get(pair.metric, 0.0) if pair.margin is None else pair.margin,
+            relative=pair.metric == "mse",
+            higher_is_better=SIGN[pair.metric] > 0,
+            paired=pair.shared or experiment == SPLITS,
+        )
+        here = here.query("n_trials > 1").query(pair.where)
+        if pair.holds == "better":
+            here["margin"] = np.nan
         suffix = "s" if experiment == SPLITS else ""
-        yield _judged(here, test.holds, test.margin, test.metric).assign(id=test.id + suffix)
+        names = {"id": pair.id + suffix, "metric": pair.metric, "left": pair.left, "right": pair.right}
+        yield here.assign(**names, ahead=here["difference"] > 0, held=here["p"] <= LEVELS[pair.holds])
 
 
 def _against_dp_sgd(records: Frame) -> Iterator[Frame]:
@@ -121,15 +132,19 @@ def _against_dp_sgd(records: Frame) -> Iterator[Frame]:
         values = by_trial(records, MAIN, metric)
         for claim, charge in (("c07", ADVANCED), ("c07x", EXACT)):
             here = _to_curve(values, grid, metric, DD_SSP, charge)
-            yield _judged(here, "not_worse", None, metric).assign(id=claim)
+            here["margin"] = MARGIN[metric] * (1 if metric == "auc" else here["baseline"])
+            statistic = here["difference"], here["stderr"], here["df"]
+            here["bound"] = smallest_margin(*statistic, "not_worse")
+            here["p"] = p_value(*statistic, "not_worse", here["margin"])
+            yield here.assign(id=claim, held=here["p"] <= LEVEL)
         for claim, charge, side in (("c08 upper", "epsilon", 1), ("c08 lower", ADVANCED, -1)):
-            here = _judged(_to_curve(values, grid, metric, DP_SGD_SELECTED, charge), "better", None, metric)
-            outside = ahead(side * here["difference"], here["stderr"], here["df"])
-            yield here.assign(id=claim, p=np.nan, held=~outside)
+            here = _to_curve(values, grid, metric, DP_SGD_SELECTED, charge)
+            outside = p_value(side * here["difference"], here["stderr"], here["df"]) <= CLEAR
+            yield here.assign(id=claim, bound=np.nan, margin=np.nan, p=np.nan, held=~outside)
 
 
 def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) -> Frame:
-    """Compare an arm with the grid's curve at one of its charges, as `gaps` does two arms."""
+    """Compare an arm with the grid's curve at one of its charges, in the columns of `pairwise`."""
     import pandas as pd
 
     lines = []
@@ -144,27 +159,8 @@ def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) ->
                 lines.append((dataset, epsilon, gap, np.hypot(noise, stderr), n - 1, mean, n))
     columns = [*KEYS, "difference", "stderr", "df", "baseline", "n_trials"]
     frame = pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(columns[1:], float))
-    return frame.assign(left=arm, right=f"{DP_SGD_GRID} by {charge}")
-
-
-def _judged(here: Frame, holds: str, margin: float | None, metric: str) -> Frame:
-    """Return the cells with bound, margin, ``ahead``, the test's ``p`` and ``held``."""
-    from scipy.stats import t
-
-    here = here.assign(metric=metric, ahead=here["difference"] > 0)
-    if holds == "better":
-        p = p_ahead(here["difference"], here["stderr"], here["df"])
-        return here.assign(bound=np.nan, margin=np.nan, p=p, held=p <= CLEAR)
-    share = MARGIN[metric] if margin is None else margin
-    here["margin"] = share if metric == "auc" else share * here["baseline"]
-    if holds == "same":
-        tested = [equivalence_of(*row) for row in here[["difference", "stderr", "df", "margin"]].to_numpy(float)]
-        return here.assign(
-            bound=[e.bound for e in tested], p=[e.p for e in tested], held=[e.equivalent for e in tested]
-        )
-    bound = t.isf(LEVEL, here["df"].astype(float)) * here["stderr"] - here["difference"]
-    p = p_ahead(here["difference"] + here["margin"], here["stderr"], here["df"])
-    return here.assign(bound=bound, p=p, held=bound <= here["margin"])
+    right = f"{DP_SGD_GRID} by {charge}"
+    return frame.assign(metric=metric, left=arm, right=right, ahead=frame["difference"] > 0)
 
 
 CELLS = Comparison("dd_ssp_cells", "dd_ssp", cells)

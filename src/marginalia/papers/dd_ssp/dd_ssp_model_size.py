@@ -10,8 +10,8 @@ from marginalia.papers.dd_ssp.arms import AIM, DD_SSP, DD_SSP_100MB, KEYS
 from marginalia.papers.dd_ssp.dd_ssp_cells import cells
 from marginalia.papers.dd_ssp.run_times import seconds
 from marginalia.papers.form import rounded
+from marginalia.reporting.pairwise import p_value, welch
 from marginalia.reporting.panels import bars, drawing
-from marginalia.reporting.verdicts import p_ahead, welch
 
 SIZES = {"200 MB": AIM, "100 MB": f"{AIM} 100 MB"}
 
@@ -36,7 +36,7 @@ def model_size(records: Frame) -> Frame:
             "seconds_100mb": times["mean_100"],
             "saved": saved,
             "saved_stderr": stderr,
-            "saved_p": p_ahead(saved, stderr, df),
+            "saved_p": p_value(saved, stderr, df),
         },
         index=times.index,
     )

@@ -33,7 +33,7 @@ from marginalia.papers.dd_ssp.dd_ssp_model_size import model_size
 from marginalia.papers.dd_ssp.figures import ORDER
 from marginalia.papers.dd_ssp.run_times import SOURCES, growth, seconds
 from marginalia.papers.dd_ssp.runs import MOST, TIGHT
-from marginalia.reporting.verdicts import CLEAR, LEVEL, p_ahead
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value
 
 STRONG, SLIGHT = 10.0, 2.0  # growth of seconds with epsilon, and the ratio of AIM's to a baseline's
 QUICK = 10.0  # seconds
@@ -160,7 +160,7 @@ def _any_source(records: Frame) -> Found:
         constant = values[TRIVIAL].groupby("dataset").mean()
         for key, rows in values[arms].dropna(how="all").groupby(level=KEYS):
             gain = SIGN[metric] * (rows - constant[key[0]])
-            p += list(p_ahead(gain.mean(), gain.sem(), gain.count() - 1))
+            p += list(p_value(gain.mean(), gain.sem(), gain.count() - 1))
             sets.append(str(key[0]))
     return Found(sets=_titles(sets), p=p, level=CLEAR, note="sources: MST, mixture inference, one Gaussian release")
 
