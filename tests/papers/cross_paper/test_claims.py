@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.cross_paper.judges import JUDGES, p_better, verdicts
-from marginalia.reporting.verdicts import CLEAR, COLUMNS, LEVEL
+from marginalia.papers.cross_paper.judges import JUDGES, verdicts
+from marginalia.reporting.verdicts import COLUMNS
 
 WIGGLE = np.array([-0.001, 0.0, 0.001, -0.0005, 0.0005])
 
@@ -98,17 +98,3 @@ def test_low_budgets_are_judged_apart():
     assert (table.loc["x3", "tested"], table.loc["x4", "tested"]) == (2, 2)
     table = verdicts(made(-0.02, metric="auc", arms=arms)).set_index("id")
     assert (table.loc["x3", "verdict"], table.loc["x4", "verdict"]) == ("not held", "not held")
-
-
-def test_no_worse_needs_evidence():
-    assert p_better(WIGGLE + 0.01) <= CLEAR
-    assert p_better(WIGGLE - 0.001) > LEVEL  # worse by a thousandth more than the margin
-    assert p_better(100 * WIGGLE + 0.01) > LEVEL
-    assert p_better(WIGGLE[:1] + 0.01) > LEVEL
-    assert p_better(WIGGLE) > CLEAR
-
-
-def test_two_standard_errors_of_five_splits_are_not_enough():
-    gaps = WIGGLE + 2.5 * WIGGLE.std(ddof=1) / np.sqrt(5)
-    assert gaps.mean() > 2 * gaps.std(ddof=1) / np.sqrt(5)
-    assert p_better(gaps) > CLEAR

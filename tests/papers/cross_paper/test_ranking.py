@@ -13,7 +13,6 @@ from marginalia.papers.cross_paper.ranking import (
     contests,
     critical_difference,
     figure,
-    holm,
     pairs,
     rank_intervals,
     ranking,
@@ -187,11 +186,6 @@ def test_errors_of_different_scale_are_compared_by_their_ratio():
     by_ratio, by_raw = (stats.wilcoxon(gaps, method="approx").pvalue for gaps in (log_ratios, raw))
     assert by_ratio < 0.05 < by_raw
     assert table["p"].item() == pytest.approx(by_ratio, rel=1e-3)
-
-
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import developed_on, title
 from marginalia.errors import InputError
+from marginalia.reporting.pairwise import LEVEL, p_value
 from marginalia.reporting.panels import drawing, rows_where
 from marginalia.reporting.style import arm_look, arm_name
 from marginalia.sweep.metrics import METRICS, scores
@@ -33,7 +34,6 @@ ARMS: dict[tuple[str, str], dict[str, Any]] = {
     ("ssp", ""): {},
     ("preconditioned_gd", ""): {},
 }
-LEVEL = 0.05  # of each one-sided test
 _CELL = ["dataset", "metric", "epsilon", "method", "variant"]
 _Learner = TypeVar("_Learner")
 
@@ -139,8 +139,9 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     )
     lines = []
     for cell, here in gaps.groupby(_CELL, sort=False):
-        costs = {name: here[name] for name in ("noise", "setting")}
-        binding = {name: cost.mean() for name, cost in costs.items() if above_zero(cost.to_numpy())}
+        costs: dict[str, Any] = {name: here[name] for name in ("noise", "setting")}
+        p = {name: p_value(cost.mean(), cost.sem(), len(cost) - 1) for name, cost in costs.items()}
+        binding = {name: cost.mean() for name, cost in costs.items() if p[name] <= LEVEL}
         line = dict(zip(_CELL, cell, strict=True))
         task = here["task"].iloc[0]
         line |= {"task": task, "ranked": "no" if developed_on(str(line["dataset"]), task) else "yes"}
@@ -159,19 +160,6 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         "cross_paper_limits": table[[*first, *(column for column in table if column not in first)]],
         "cross_paper_limits_counts": counts,
     }
-
-
-def above_zero(gaps: NDArray[np.float64]) -> bool:
-    """Return whether paired gaps have a mean above 0: a one-sided t-test at `LEVEL`; one gap alone never has.
-
-    >>> above_zero(np.array([0.1, 0.11, 0.12])), above_zero(np.array([0.1, -0.1, 0.2]))
-    (True, False)
-    """
-    from scipy.stats import t
-
-    if len(gaps) < 2 or gaps.mean() <= 0:
-        return False
-    return bool(gaps.mean() > t.isf(LEVEL, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

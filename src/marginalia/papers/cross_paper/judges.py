@@ -7,84 +7,68 @@ given under the same relation; the papers' own settings are judged on their own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.card import Comparison, Frame
 from marginalia.data.catalogue.catalogue import title
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.cross_paper.ranking import Contest, contests
-from marginalia.reporting.verdicts import CLEAR, LEVEL, Equivalence, equivalence, p_ahead
+from marginalia.reporting.pairwise import CLEAR, LEVELS, Test, p_value, pairwise
 
 MARGIN = {"auc": 0.01, "mse": float(np.log(1.05)), "marginal_error": float(np.log(1.05))}
+UNIT = {True: ("", 1.0), False: (" %", 100.0)}  # of AUC, of errors
 LOW = 0.1  # up to this epsilon is "high privacy"
-Cell = tuple[Any, ...]  # data set, target, epsilon
-Gaps = NDArray[np.float64]  # of two arms on each split
+CELL = ["dataset", "target", "epsilon"]
 Arm = tuple[str, str]  # method, variant; every arm is the exactly calibrated one
 
 
 def compare(
-    metric: str, arm: Arm, *others: Arm, how: str, budgets: Callable[[float], bool] = lambda epsilon: True
+    metric: str, arm: Arm, *others: Arm, how: Test, budgets: Callable[[float], bool] = lambda epsilon: True
 ) -> Judge:
-    """Return what judges by a metric, at some budgets, how much an arm is like others: better | equal | no worse."""
-    margin = MARGIN[metric]
-    tests: dict[str, tuple[Callable[[Gaps], float], float]] = {
-        "better": (p_better, CLEAR),
-        "equal": (lambda gaps: equivalence(gaps, margin).p, LEVEL),
-        "no worse": (lambda gaps: p_better(gaps + margin), LEVEL),  # a mean of -margin or less is refuted
-    }
-    p_value, level = tests[how]
+    """Return what judges by a metric, at some budgets, whether an arm is better than others, the same or not worse."""
 
     def judge(held: Sequence[Contest]) -> Found:
-        cells = {
-            (contest.experiment, other, *cell): gaps
-            for contest in held
-            if contest.metric == metric
-            for other in others
-            for cell, gaps in differences(contest, arm, other).items()
-            if budgets(cell[-1])
-        }
-        if not cells:
+        import pandas as pd
+
+        chosen = [contest for contest in held if contest.metric == metric]
+        tested = [differences(contest, arm, other, how) for contest in chosen for other in others]
+        cells = pd.concat(
+            [cells[cells["epsilon"].map(budgets).astype(bool)] for cells in tested if len(cells)] or [pd.DataFrame()]
+        )
+        if not len(cells):
             return Found()
-        note = f"clearly worse in {sum(p_better(-gaps) <= CLEAR for gaps in cells.values())}"
-        if how == "equal":
-            note += f"; {_typical([equivalence(gaps, margin) for gaps in cells.values()], metric)}"
-        sets = [title(str(cell[2])) for cell in cells]
-        return Found(sets=sets, note=note, p=[p_value(gaps) for gaps in cells.values()], level=level)
+        worse = p_value(-cells["difference"], cells["stderr"], cells["df"]) <= CLEAR
+        note = f"clearly worse in {worse.sum()}"
+        if how == "same":
+            size, bound, (unit, scale) = cells["difference"].abs(), cells["bound"], UNIT[metric == "auc"]
+            note += f"; median |difference| {size.median() * scale:.2g}{unit}"
+            note += f", median bound {bound.median() * scale:.2g}{unit}"
+        return Found(sets=[title(name) for name in cells["dataset"]], note=note, p=cells["p"], level=LEVELS[how])
 
     return judge, ("contests",)
 
 
-def differences(contest: Contest, arm: Arm, other: Arm) -> Mapping[Cell, Gaps]:
-    """Return the differences of two arms on the splits of each cell, positive where `arm` is better; none: not run.
+def differences(contest: Contest, arm: Arm, other: Arm, how: Test) -> Frame:
+    """Test two arms on the splits of each cell (`pairwise`); no rows where one was not run.
 
     Errors by their logarithm: their ratio is what two data sets of different scale have in common.
     """
     names = {key[:2]: name for name, key in contest.arms.items() if key[2] == "tight"}
-    if not {arm, other} <= set(names):
-        return {}
-    both = contest.trials[[names[arm], names[other]]].dropna()
-    values = both if contest.higher_is_better else -np.log(both)
-    gaps = values[names[arm]] - values[names[other]]
-    return {tuple(cell): gap.to_numpy() for cell, gap in gaps.groupby(level=[0, 1, 2])}  # type: ignore[arg-type]
-
-
-def p_better(gaps: Gaps) -> float:
-    """Return the p-value of the one-sided t-test that the mean difference is positive; 1 with fewer than two."""
-    n = len(gaps)
-    return float(p_ahead(gaps.mean(), gaps.std(ddof=1) / np.sqrt(n), n - 1)) if n > 1 else 1.0
-
-
-def _typical(tests: Sequence[Equivalence], metric: str) -> str:
-    """Return the medians over cells of the absolute mean difference and of the margin that would have passed."""
-    size, bound = float(np.median([abs(t.mean) for t in tests])), float(np.median([t.bound for t in tests]))
-    unit = ("", 1.0) if metric == "auc" else (" %", 100.0)
-    return f"median |difference| {size * unit[1]:.2g}{unit[0]}, median bound {bound * unit[1]:.2g}{unit[0]}"
+    values: Any = contest.trials if contest.higher_is_better else np.log(contest.trials)
+    return pairwise(
+        values,
+        names.get(arm),
+        names.get(other),
+        by=CELL,
+        test=how,
+        margin=MARGIN[contest.metric],
+        higher_is_better=contest.higher_is_better,
+    )
 
 
 AIM, MST, GAUSSIAN = ("dd_ssp", "aim"), ("dd_ssp", "mst"), ("dd_ssp", "gaussian_marginals")
@@ -94,16 +78,16 @@ JUDGES: dict[str, Judge] = {
     "x1": compare("mse", AIM, ("ada_ssp", ""), how="better"),
     "x2": compare("mse", AIM, ("ssp", ""), how="better"),
     "x3": compare("auc", AIM, OBJECTIVE, how="better", budgets=lambda e: e <= LOW),
-    "x4": compare("auc", AIM, OBJECTIVE, how="no worse", budgets=lambda e: e > LOW),
-    "x5": compare("mse", AIM, SYNTH, how="equal"),
-    "x6": compare("auc", AIM, SYNTH, how="equal"),
-    "x7": compare("mse", AIM, DP_SGD, how="no worse"),
-    "x8": compare("auc", AIM, DP_SGD, how="no worse"),
-    "x9": compare("auc", AIM, MST, GAUSSIAN, how="equal"),
-    "x10": compare("auc", MST, AIM, how="no worse", budgets=lambda e: e <= LOW),
+    "x4": compare("auc", AIM, OBJECTIVE, how="not_worse", budgets=lambda e: e > LOW),
+    "x5": compare("mse", AIM, SYNTH, how="same"),
+    "x6": compare("auc", AIM, SYNTH, how="same"),
+    "x7": compare("mse", AIM, DP_SGD, how="not_worse"),
+    "x8": compare("auc", AIM, DP_SGD, how="not_worse"),
+    "x9": compare("auc", AIM, MST, GAUSSIAN, how="same"),
+    "x10": compare("auc", MST, AIM, how="not_worse", budgets=lambda e: e <= LOW),
     "x11": compare("auc", AIM, MST, how="better", budgets=lambda e: e > LOW),
-    "x12": compare("auc", SYNTH, DP_SGD, how="no worse"),
-    "x13": compare("auc", SYNTH, ("pate", ""), how="no worse"),
+    "x12": compare("auc", SYNTH, DP_SGD, how="not_worse"),
+    "x13": compare("auc", SYNTH, ("pate", ""), how="not_worse"),
     "x14": compare("marginal_error", ("aim", ""), *RELEASES, how="better"),
     "x15": compare("marginal_error", ("reduced_space", ""), ("mwem_pgm", ""), how="better"),
 }

@@ -13,7 +13,7 @@ and 97.5th percentile of the mean rank over as many tables, drawn with replaceme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -24,6 +24,7 @@ from marginalia.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.form import in_style
+from marginalia.reporting.pairwise import holm
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.seeds import seed_sequence
@@ -247,16 +248,7 @@ def _wilcoxon(contest: Contest) -> dict[frozenset[Any], tuple[float, float]]:
         # Ties to the last digit (a method and what is made of it) would leave nothing to rank.
         same = (gap == 0).all()
         p[frozenset((first, second))] = 1.0 if same else float(stats.wilcoxon(gap, method="approx").pvalue)
-    return dict(zip(p, zip(p.values(), holm(list(p.values())), strict=True), strict=True))
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's method (1979)."""
-    order = np.argsort(p, kind="stable")
-    scaled = np.asarray(p)[order] * (len(p) - np.arange(len(p)))
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(p) else []
-    return [float(value) for value in corrected]
+    return dict(zip(p, zip(p.values(), holm(list(p.values())).tolist(), strict=True), strict=True))
 
 
 def marker(arm: Any, size: float = 5) -> dict[str, Any]:
