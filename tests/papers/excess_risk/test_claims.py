@@ -6,7 +6,7 @@ import pytest
 
 from marginalia.papers.excess_risk.judges import JUDGES, verdicts
 from marginalia.papers.reported import reported
-from marginalia.reporting.verdicts import ahead, p_ahead
+from marginalia.reporting.pairwise import CLEAR, p_value
 
 
 def compared():
@@ -21,10 +21,10 @@ def pairs(difference, stderr=0.001):
         {
             **line,
             "dataset": name,
-            "better": bool(ahead(difference, stderr, 9)),
-            "worse": bool(ahead(-difference, stderr, 9)),
-            "p_better": float(p_ahead(difference, stderr, 9)),
-            "p_as_well": float(p_ahead(difference + 0.01, stderr, 9)),
+            "better": bool(p_value(difference, stderr, 9) <= CLEAR),
+            "worse": bool(p_value(-difference, stderr, 9) <= CLEAR),
+            "p_better": float(p_value(difference, stderr, 9)),
+            "p_as_well": float(p_value(difference, stderr, 9, "not_worse", 0.01)),
         }
         for name in ("adult", "law")
     )

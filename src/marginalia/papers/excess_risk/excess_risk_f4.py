@@ -38,8 +38,8 @@ from marginalia.papers.excess_risk.runs import (
 )
 from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, pairwise
 from marginalia.reporting.panels import drawing, rows_where
-from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, p_ahead
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.seeds import seed_of
 
@@ -151,6 +151,10 @@ PAIRS = (
     (("as_published", "codes"), ("published", "codes")), (("all_rows", "codes"), ("published", "codes")),
     (("all_rows", "codes"), ("tight", "codes")), (("all_rows", "one_hot"), ("published", "one_hot")),
     (("all_rows", "one_hot"), ("tight", "one_hot")),
+)  # fmt: skip
+PAIR_COLUMNS = (
+    "dataset", "aim", "inputs", "method", "variant", "n_teachers", "difference", "stderr", "auc_difference",
+    "auc_stderr", "n", "better", "worse", "as_well", "p_better", "p_as_well",
 )  # fmt: skip
 WITHOUT_AIM = "without_aim"
 
@@ -322,40 +326,32 @@ def pairs(rows: Frame) -> Frame:
     """
     import pandas as pd
 
-    lines = []
-    for (own, theirs), (name, cells) in ((p, g) for p in PAIRS for g in rows.groupby("dataset", sort=False)):
-        aim = cells[(cells["method"] == "aim") & (cells["variant"] == own[0]) & (cells["inputs"] == own[1])]
-        aim = aim.set_index("trial")
-        others = cells[cells["method"].isin(["dp_sgd", "pate"]) & (cells["variant"] == theirs[0])]
-        for (method, k), other in others[others["inputs"] == theirs[1]].groupby(["method", "n_teachers"]):
-            gap = (aim[["accuracy", "roc_auc"]] - other.set_index("trial")[["accuracy", "roc_auc"]]).dropna()
-            n = len(gap)
-            if n < 2:  # a part of the run is missing
+    arm = ["method", "variant", "inputs", "n_teachers"]
+    private = rows[rows["method"].isin(["aim", "dp_sgd", "pate"])]
+    values: Any = private.pivot(index=["dataset", "trial"], columns=arm, values=["accuracy", "roc_auc"])
+    tables = []
+    other: Any
+    for place, ((own, coding), (variant, inputs)) in enumerate(PAIRS):
+        for other in values["accuracy"]:
+            if other[0] == "aim" or other[1:3] != (variant, inputs):
                 continue
-            mean = float(np.mean(gap["accuracy"]))
-            stderr = float(np.std(gap["accuracy"], ddof=1)) / math.sqrt(n)
-            p_better, p_as_well = (float(p_ahead(mean + margin, stderr, n - 1)) for margin in (0.0, MARGIN))
-            lines.append(
-                {
-                    "dataset": name,
-                    "aim": own[0],
-                    "inputs": own[1],
-                    "method": method,
-                    "variant": theirs[0],
-                    "n_teachers": k,
-                    "difference": mean,
-                    "stderr": stderr,
-                    "auc_difference": gap["roc_auc"].mean(),
-                    "auc_stderr": gap["roc_auc"].sem(),
-                    "n": n,
-                    "better": p_better <= CLEAR,
-                    "worse": bool(ahead(-mean, stderr, n - 1)),
-                    "as_well": p_as_well <= LEVEL,
-                    "p_better": p_better,
-                    "p_as_well": p_as_well,
-                }
+            found, auc = (
+                pairwise(values[metric], ("aim", own, coding, 0), other, by=["dataset"])
+                for metric in ("accuracy", "roc_auc")
             )
-    return rounded(pd.DataFrame(lines))
+            statistic = found["stderr"], found["df"]
+            names = {"place": place, "aim": own, "inputs": inputs, "method": other[0], "variant": variant}
+            found = found.assign(
+                **names, n_teachers=other[3], auc_difference=auc["difference"], auc_stderr=auc["stderr"]
+            )
+            found["worse"] = p_value(-found["difference"], *statistic) <= CLEAR
+            found["p_as_well"] = p_value(found["difference"], *statistic, "not_worse", MARGIN)
+            tables.append(found.rename(columns={"n_trials": "n", "p": "p_better"}).query("n > 1"))
+    table = pd.concat(tables)
+    order = table["dataset"].map(list(rows["dataset"].unique()).index)
+    table = table.assign(order=order, better=table["p_better"] <= CLEAR, as_well=table["p_as_well"] <= LEVEL)
+    table = table.sort_values(["place", "order", "method", "n_teachers"], kind="stable", ignore_index=True)
+    return rounded(table[list(PAIR_COLUMNS)])
 
 
 _AIM, _DP_SGD, _PATE = (BUILT_IN[name].colour for name in ("aim", "dp_sgd", "pate"))

@@ -9,8 +9,8 @@ import numpy as np
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.papers.excess_risk.theory import HardInstance
 from marginalia.papers.form import rounded
+from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
-from marginalia.reporting.verdicts import ahead
 from marginalia.sweep.seeds import seed_sequence
 
 
@@ -53,7 +53,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     table["paper_bound"] = table["margin"] / 40
     table["limit"] = table["limit"].round(12)  # below, rounding errors of the solver
     below, df = table["lower_bound"] - table["excess"], (table["n"] - 1).clip(lower=1)
-    table["above"] = ~ahead(below, table["stderr"].fillna(0.0), df)
+    table["above"] = p_value(below, table["stderr"].fillna(0.0), df) > CLEAR
     order = ["g", "d", "excess", "stderr", "limit", "lower_bound", "paper_bound", "margin", "n", "above"]
     return {TH2.id: rounded(table[order])}
 

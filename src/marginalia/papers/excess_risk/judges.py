@@ -19,7 +19,7 @@ from marginalia.papers.claims import Found, Judge
 from marginalia.papers.excess_risk.excess_risk_f4 import MARGIN
 from marginalia.papers.excess_risk.excess_risk_table2 import LIMIT
 from marginalia.papers.excess_risk.runs import LABELS
-from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead, welch
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, smallest_margin, welch
 
 CARDS = ("datasets", "fig1", "table2", "table2_strict", "f4", "f5", "errata", "th1", "th2", "s2")
 SMALL = 1e-9
@@ -160,9 +160,9 @@ def _beyond_noise(lines: Frame, column: str, sign: int) -> str:
     """Say how many steps go clearly the wrong way, and how many sets gain from the first epsilon to the last."""
     groups = lines.groupby("dataset")
     before = groups[[column, "stderr", "n"]].shift()
-    steps = ahead(-sign * (lines[column] - before[column]), *_apart(lines, before)).sum()
+    steps = (p_value(-sign * (lines[column] - before[column]), *_apart(lines, before)) <= CLEAR).sum()
     first, last = groups.first(), groups.last()
-    better = _count(ahead(sign * (last[column] - first[column]), *_apart(first, last)))
+    better = _count(p_value(sign * (last[column] - first[column]), *_apart(first, last)) <= CLEAR)
     return f"clearly (Welch's test): wrong steps {steps}, better at the last ε than at the first {better}"
 
 
@@ -208,7 +208,7 @@ def _at_most(
         strict = strict[(strict["epsilon"].astype(str) == "2") & (strict["metric"] == metric)].set_index("dataset")
         held_out = strict["lost"].reindex(rows.index).dropna()
         note += f"; test rows unseen, public domain: {_count(held_out < limit)}"
-    p = p_ahead(limit - rows[column], rows[f"{column}_stderr"], rows["n"] - 1)
+    p = p_value(limit - rows[column], rows[f"{column}_stderr"], rows["n"] - 1)
     return _by_test(p, LEVEL, list(rows.index), note)
 
 
@@ -252,15 +252,11 @@ def _weak(pairs: Frame) -> Found:
 
 
 def _targets(rows: Frame) -> Found:
-    tests = [
-        equivalence_of(mean, stderr, n - 1, MARGIN)
-        for mean, stderr, n in zip(rows["difference"], rows["difference_stderr"], rows["n"], strict=True)
-    ]
+    statistic = rows["difference"], rows["difference_stderr"], rows["n"] - 1
+    bound = smallest_margin(*statistic).max()
     idle = rows["real"] < rows["majority"] + MARGIN
-    note = (
-        f"all pass at {max(test.bound for test in tests):.4f}; in {_count(idle)} real rows gain nothing over a constant"
-    )
-    return _by_test([test.p for test in tests], LEVEL, rows, note)
+    note = f"all pass at {bound:.4f}; in {_count(idle)} real rows gain nothing over a constant"
+    return _by_test(p_value(*statistic, "same", MARGIN), LEVEL, rows, note)
 
 
 _OTHERS = [name for name in LABELS if name != "heart"]
