@@ -7,14 +7,15 @@ The paper rounds every record to a uniform grid of m^k points an axis, without +
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.papers.chebyshev.runs import distances, draw, release_records
 from marginalia.reporting.means import mean_table
+from marginalia.reporting.pairwise import LEVEL, p_value, smallest_margin
 from marginalia.reporting.panels import drawing, look, rows_where
-from marginalia.reporting.verdicts import equivalence
 
 CARD = "chebyshev_algorithm"
 EPSILON = 0.5
@@ -71,18 +72,19 @@ def _grids(rows: Frame) -> Iterator[Record]:
     for (d, k, n), case in rows.groupby(["d", "k", "n"]):
         errors = case.pivot_table(index="trial", columns="arm", values="error")
         for noise, (paper, ours) in PAIRS.items():
-            relative = ((errors[paper] - errors[ours]) / errors[ours].mean()).to_numpy()
-            found = equivalence(relative, MARGIN)
+            relative: Any = (errors[paper] - errors[ours]) / errors[ours].mean()
+            statistic = relative.mean(), relative.sem(), len(relative) - 1
+            p = float(p_value(*statistic, "same", MARGIN))
             yield {
                 "k": k,
                 "d": d,
                 "n": n,
                 "noise": noise,
-                "difference": found.mean,
-                "stderr": found.stderr,
-                "bound": found.bound,
-                "p": found.p,
-                "equal": found.equivalent,
+                "difference": statistic[0],
+                "stderr": statistic[1],
+                "bound": float(smallest_margin(*statistic)),
+                "p": p,
+                "equal": p <= LEVEL,
                 "n_trials": len(relative),
             }
 

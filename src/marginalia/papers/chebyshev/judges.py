@@ -13,7 +13,7 @@ from marginalia.papers import claims
 from marginalia.papers.chebyshev.chebyshev_lower_bound import comparable
 from marginalia.papers.chebyshev.chebyshev_x1 import MAIN, TOLERANCE, log_slope
 from marginalia.papers.claims import Found, Judge
-from marginalia.reporting.verdicts import LEVEL, ahead
+from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value
 
 CARDS = ("x1", "x3", "x5", "lower_bound", "algorithm", "lemmas")
 
@@ -93,7 +93,8 @@ def _private(below_one: bool) -> Callable[[Frame], Found]:
 
 def _above(table: Frame) -> Found:
     """For each table family, (k, d) and n: the mean error of the proof's query is not clearly below the bound."""
-    return Found(~ahead(table["lower_bound"] - table["witness"], table["witness_stderr"], table["n_trials"] - 1))
+    below = table["lower_bound"] - table["witness"]
+    return Found(p_value(below, table["witness_stderr"], table["n_trials"] - 1) > CLEAR)
 
 
 def _between(table: Frame) -> Found:
