@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from marginalia.reporting.pairwise import LEVEL, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,120 +18,6 @@ COLUMNS = (
     "id", "sentence", "whose", "place", "claim", "test", "sets", "held", "tested", "verdict", "level", "chance", "holm",
     "note",
 )  # fmt: skip
-LEVEL = 0.05  # of each one-sided test against a margin, and of a claim's cells together
-CLEAR = 0.025  # of each one-sided test of a difference: two standard errors of many trials, 2.8 of five
-
-
-@dataclass(frozen=True, slots=True)
-class Equivalence:
-    """Whether two arms are the same up to a margin (two one-sided t-tests; Schuirmann 1987).
-
-    Attributes
-    ----------
-    mean, stderr : float
-        Of the difference.
-    bound : float
-        The smallest margin at which the test would have passed; infinity with fewer than two differences.
-    p : float
-        The larger of the two one-sided p-values.
-    equivalent : bool
-        Whether ``p`` is at most 5 %. Too few or too noisy trials never make two arms equivalent.
-    """
-
-    mean: float
-    stderr: float
-    bound: float
-    p: float
-    equivalent: bool
-
-
-def equivalence(differences: ArrayLike, margin: float) -> Equivalence:
-    """Test whether paired differences have a mean within ±`margin`.
-
-    Parameters
-    ----------
-    differences : array-like, shape (n_trials,)
-        In the unit of `margin`.
-    margin : float
-        Stated before the numbers are seen.
-
-    Examples
-    --------
-    >>> equivalence([0.01, -0.01, 0.0, 0.02], margin=0.03).equivalent
-    True
-    >>> equivalence([0.1, -0.1, 0.0, 0.2], margin=0.03).equivalent
-    False
-    """
-    values = np.asarray(differences, dtype=float)
-    n = values.size
-    stderr = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    return equivalence_of(float(values.mean()) if n else math.nan, stderr, n - 1, margin)
-
-
-def equivalence_of(mean: float, stderr: float, df: float, margin: float) -> Equivalence:
-    """Test whether a mean lies within ±`margin`, from its standard error with `df` degrees of freedom."""
-    from scipy.stats import t
-
-    if df < 1 or not (math.isfinite(mean) and math.isfinite(stderr)):
-        return Equivalence(mean, stderr, math.inf, 1.0, False)
-    bound = abs(mean) + float(t.isf(LEVEL, df)) * stderr
-    gap = margin - abs(mean)
-    p = float(t.sf(gap / stderr, df)) if stderr > 0 else float(gap < 0)
-    return Equivalence(mean, stderr, bound, p, p <= LEVEL)
-
-
-def p_ahead(mean: ArrayLike, stderr: ArrayLike, df: ArrayLike) -> NDArray[np.float64]:
-    """Return the p-value of the one-sided t-test that a mean difference is above 0; 1 where fewer than two trials are.
-
-    Parameters
-    ----------
-    mean, stderr : array-like
-        Of the difference; without spread its sign decides.
-    df : array-like
-        Degrees of freedom of `stderr`: of paired differences one less than their number, else `welch`.
-
-    Examples
-    --------
-    >>> p_ahead([2.1, 2.1], 1.0, [4, 400]).round(3).tolist()  # 2.1 standard errors: of five trials, of many
-    [0.052, 0.018]
-    """
-    from scipy.stats import t
-
-    mean, stderr, df = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (mean, stderr, df)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(stderr > 0, t.sf(mean / stderr, df), np.where(mean > 0, 0.0, 1.0))
-    return np.where((df > 0) & np.isfinite(mean) & np.isfinite(stderr), p, 1.0)
-
-
-def ahead(mean: ArrayLike, stderr: ArrayLike, df: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether a mean difference is clearly above 0: Student's quantile takes the place of two standard errors.
-
-    >>> ahead([2.1, 2.9], 1.0, 4).tolist()
-    [False, True]
-    """
-    return p_ahead(mean, stderr, df) <= CLEAR
-
-
-def welch(first: ArrayLike, n_first: ArrayLike, second: ArrayLike, n_second: ArrayLike) -> tuple[Any, Any]:
-    """Return standard error and degrees of freedom of the difference of two independent means (Welch 1947).
-
-    Parameters
-    ----------
-    first, second : array-like
-        Standard errors of the means.
-    n_first, n_second : array-like
-        Their numbers of trials.
-
-    Examples
-    --------
-    >>> stderr, df = welch(1.0, 5, 1.0, 5)
-    >>> round(float(stderr), 3), float(df)
-    (1.414, 8.0)
-    """
-    a, b, n, m = (np.asarray(x, dtype=float) for x in (first, second, n_first, n_second))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        df = (a**2 + b**2) ** 2 / (a**4 / (n - 1) + b**4 / (m - 1))
-    return np.hypot(a, b), np.where((a > 0) | (b > 0), df, n + m - 2)
 
 
 def chance(held: int, tested: int, level: float) -> float:
@@ -144,17 +31,6 @@ def chance(held: int, tested: int, level: float) -> float:
     from scipy.stats import binom
 
     return float(binom.sf(held - 1, tested, level))
-
-
-def holm(p: ArrayLike, level: float) -> int:
-    """Return how many of the cells hold when no more than a share `level` of such claims may err anywhere (Holm 1979).
-
-    >>> holm([0.001, 0.02, 0.02], 0.025)
-    1
-    """
-    ordered = np.sort(np.asarray(p, dtype=float))
-    passed = ordered * np.arange(len(ordered), 0, -1) <= level
-    return int(np.logical_and.accumulate(passed).sum())
 
 
 BY_CHANCE = "no more than chance"
@@ -246,7 +122,7 @@ def claim_row(
     held = [bool(cell) for cell in given if cell is not None and cell == cell]
     n, tested = sum(held), len(held)
     by_chance = chance(n, tested, level) if tested and math.isfinite(level) else math.nan
-    strict = holm(values, level) if values else math.nan
+    strict = int((holm(values) <= level).sum()) if values else math.nan
     return dict(zip(COLUMNS, (
         id, sentence or id, whose, place, claim, test, ";".join(dict.fromkeys(sets)), n, tested,
         verdict(n, tested, level), level, float(f"{by_chance:.2g}"), strict, note,
