@@ -42,6 +42,23 @@ def test_a_published_value_we_lack_keeps_its_row():
     assert table[["mean", "z"]].iloc[1].isna().all()
 
 
+def test_an_epsilon_a_set_and_a_split_that_the_paper_lacks_keep_their_rows():
+    ours_more = ours(
+        ("adult", "auc", 3.0, 0.9, 0.002), ("adult", "auc", 1.0, 0.8, 0.001), ("mine", "auc", np.inf, 0.7, 0.001)
+    )
+    table = compare(ours_more, theirs(("adult", "auc", "1", 0.8)), KEYS)
+    assert table[list(KEYS)].to_numpy().tolist() == [
+        ["adult", "auc", "1"], ["adult", "auc", "3"], ["mine", "auc", "real"],
+    ]  # fmt: skip
+    assert table["mean"].tolist() == [0.8, 0.9, 0.7]
+    assert table[["reported", "z"]].notna().all(axis=1).tolist() == [True, False, False]
+    split = [frame.assign(split=name) for frame, name in ((ours_more, "random"), (ours_more, "released"))]
+    published = theirs(("adult", "auc", 1.0, 0.8)).assign(split="released")
+    both = compare(pd.concat(split), published, [*KEYS, "split"])
+    assert both["split"].tolist() == ["released", *["random"] * 3, *["released"] * 2]
+    assert both["epsilon"].tolist() == [1.0, 3.0, 1.0, np.inf, 3.0, np.inf]
+
+
 def test_the_papers_own_standard_error_replaces_ours():
     reported = theirs(("adult", "auc", 1, 0.81)).assign(stderr=0.004)
     table = compare(ours(("adult", "auc", 1.0, 0.8, 0.003)), reported, KEYS, rounding=0.0)

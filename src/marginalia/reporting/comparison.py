@@ -23,8 +23,9 @@ def compare(
 
     Both tables have the columns `keys`, with values spelled the same (numbers compare as numbers, an infinite epsilon
     is ``real``, as in the files of published values); published values stand in the column ``reported`` or ``value``.
-    Returns a row for each of them, in their order: `keys` as there, ``mean``, ``stderr``, ``reported``, ``z``. Mean and
-    z are NaN where we have no such number, z also where we have no standard error.
+    Returns a row for each of them, in their order, then a row for each of ours that is not published: `keys` as there,
+    ``mean``, ``stderr``, ``reported``, ``z``. Mean and z are NaN where we have no such number, ``reported`` and z where
+    there is no published value, z also where we have no standard error.
     """
     keys = list(keys)
     theirs = reported.rename(columns={"value": "reported", "stderr": "reported_stderr"})
@@ -36,6 +37,11 @@ def compare(
         if not (twice := frame.loc[frame["_key"].duplicated(), "_key"]).empty:
             where = " / ".join(twice.iloc[0])
             raise InputError(f"{name} has two rows for {where}; add the column that tells them apart to the keys")
+    added = ours[~ours["_key"].isin(theirs["_key"])]
+    if len(added):
+        texts = [key for key in keys if not pd.api.types.is_numeric_dtype(theirs[key])]
+        spelled = pd.DataFrame(added["_key"].tolist(), columns=keys, index=added.index)
+        theirs = pd.concat([theirs, added[[*keys, "_key"]].assign(**spelled[texts])], ignore_index=True)
     joined = theirs.merge(ours[["_key", "mean", "stderr"]], on="_key", how="left", validate="one_to_one")
     their_stderr = joined.get("reported_stderr", joined["stderr"])
     joined["z"] = (joined["mean"] - joined["reported"]) / np.sqrt(joined["stderr"] ** 2 + their_stderr**2 + rounding**2)
