@@ -9,8 +9,6 @@ rule prepare_dataset:
     benchmark:
         "<benchmarks>/data/{dataset}.tsv"
     retries: 2
-    group:
-        "data"
     conda:
         "../envs/marginalia.yaml"
     resources:

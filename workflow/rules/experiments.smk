@@ -9,8 +9,6 @@ rule run_part:
     benchmark:
         "<benchmarks>/studies/{study}/{part}.tsv"
     retries: 2
-    group:
-        "parts"
     conda:
         "../envs/marginalia.yaml"
     threads: 1
@@ -42,8 +40,6 @@ rule tabulate_experiment:
     benchmark:
         "<benchmarks>/studies/{study}.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:
@@ -68,8 +64,6 @@ rule compare_with_papers:
     benchmark:
         "<benchmarks>/comparisons.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:
@@ -101,8 +95,6 @@ rule draw_comparisons:
     benchmark:
         "<benchmarks>/comparison_figures.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:

@@ -10,8 +10,6 @@ rule gather_rows:
     benchmark:
         "<benchmarks>/rows.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:
@@ -48,8 +46,6 @@ rule write_report:
     benchmark:
         "<benchmarks>/report.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:

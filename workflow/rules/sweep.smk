@@ -77,8 +77,6 @@ rule aggregate_tables:
     benchmark:
         "<benchmarks>/tables.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:
@@ -116,8 +114,6 @@ rule draw_figures:
     benchmark:
         "<benchmarks>/figures.tsv"
     retries: 2
-    group:
-        "results"
     conda:
         "../envs/marginalia.yaml"
     resources:
