@@ -151,7 +151,7 @@ def test_what_was_published_is_made_again(verify):
     assert (code, err) == (0, "")
     assert re.search(r"^toy c1: held \(3 of 3\): errors are small$", out, flags=re.M)
     # SSP's published constants spend more and say so: no certificate is claimed for them
-    assert re.search(r"^toy: 20 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
+    assert re.search(r"^toy: 14 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
     assert out.endswith("all as published\n")
 
 
@@ -225,7 +225,6 @@ def test_a_unit_in_the_sixth_digit_may_differ(verify, published):
     [
         (lambda folder: (folder / "tables" / "mse.csv").unlink(), "mse.csv: it is not published"),
         (lambda folder: (folder / "tables" / "old.csv").write_text("a\n1\n"), "old.csv: nothing in the rows makes"),
-        (alter("mse.md", "| ", "|  "), "mse.md: its text differs"),
         (alter("mse.csv", "experiment,", "experiments,"), "mse.csv: its columns are"),
     ],
 )
