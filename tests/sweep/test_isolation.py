@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import resource
 import runpy
@@ -279,6 +280,12 @@ def test_no_code_of_the_users_runs_in_the_process_of_the_job(tmp_path):
     own = faulty("told_and_dies", told=str(tmp_path / "tries"))
     run(job_of(own, {"id": "dd_ssp", "source": "own"}), tmp_path)
     assert (tmp_path / "tries").read_text() == "x"
+
+
+@pytest.mark.parametrize("draw", [np.random.random, random.random], ids=["numpy", "python"])
+def test_no_two_fits_draw_the_same_from_a_global_generator(draw):
+    """A method of the user's may take its noise from there, and the difference of two fits would be exact."""
+    assert len({in_child(draw).value for _ in range(5)}) == 5
 
 
 def test_a_function_that_cannot_answer_says_why():

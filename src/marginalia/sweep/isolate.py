@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import psutil
 
 from marginalia.errors import InputError
@@ -127,6 +128,7 @@ def _answer(function: Callable[[], Any], answer: Path, parent: int, memory_mb: i
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # and no copy of the memory on the disk
         _first_to_go()
         _limit_memory(memory_mb)
+        np.random.seed()  # noqa: NPY002  (a fork has its parent's state: the fits of a job would draw the same noise)
         value = pickle.dumps(function())
         if os.getpid() != me:  # the function forked, and this is the copy
             os._exit(0)
