@@ -1,4 +1,4 @@
-"""Draw the house from what its modules import: ``python docs/architecture.py`` writes ``docs/architecture.svg``.
+"""Draw the packages from what their modules import: ``python docs/architecture.py`` writes ``docs/architecture.svg``.
 
 `FLOORS` says which package may import which; ``tests/test_repository.py`` checks it with the functions below.
 """
