@@ -1,9 +1,13 @@
+import math
+
 import pytest
+from scipy.stats import sem
 from tiers import others_slow
 
 from marginalia.reporting import tables
-from marginalia.reporting.arms import best_certified
+from marginalia.reporting.arms import best_certified, tied_with_best
 from marginalia.reporting.html.page_tables import recommendation_table
+from marginalia.reporting.pairwise import LEVELS, p_value
 
 
 def at(winners, dataset, epsilon):
@@ -28,13 +32,72 @@ def test_an_uncertified_or_incomplete_arm_cannot_win(records):
         assert at(best_certified(changed), "adult", 1)["method"] != winner
 
 
-def test_arms_within_two_standard_errors_are_named(records):
-    frame = tables.aggregate(records, "mse")
-    panel = (frame.dataset == "adult") & (frame.epsilon == 1)
-    frame.loc[panel, "stderr"] = 0.0
-    assert at(best_certified(frame), "adult", 1)["as_good"] == ""
-    frame.loc[panel, "stderr"] = 1.0
-    assert len(at(best_certified(frame), "adult", 1)["as_good"].split("; ")) == 9  # ten certified arms, less the winner
+def of_trials(records, **errors):
+    """Return the MSE of two arms and of nothing else, at epsilon 1 on Adult: a value for each trial."""
+    rows = records[(records.metric == "mse") & (records.dataset == "adult") & (records.epsilon == 1)]
+    rows = rows[(rows.variant == "") & rows.method.isin(errors)]
+    trials = len(next(iter(errors.values())))
+    rows = rows[rows.trial < trials].copy()
+    rows["value"] = [errors[row.method][row.trial] for row in rows.itertuples()]
+    return rows
+
+
+def tied(rows):
+    return list(tied_with_best(tables.aggregate(rows, rows["metric"].iloc[0]), rows)["method"])
+
+
+def test_a_method_of_six_times_the_error_is_not_tied(records):
+    # Three splits of unlike difficulty, and much noise: two standard errors of unpaired means reach further than that.
+    rows = of_trials(records, ssp=[0.01, 0.02, 0.09], ada_ssp=[0.05, 0.05, 0.62])
+    frame = tables.aggregate(rows, "mse").set_index("method")
+    first, second = frame.loc["ssp"], frame.loc["ada_ssp"]
+    assert second["mean"] / first["mean"] == pytest.approx(6)
+    assert second["mean"] - first["mean"] < 2 * math.hypot(first["stderr"], second["stderr"])
+    assert (
+        p_value(second["mean"] - first["mean"], sem([0.04, 0.03, 0.53]), 2) > LEVELS["better"]
+    )  # nor is it significant
+    assert tied(rows) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ([0.103, 0.198, 0.402, 0.301], ["ada_ssp"]),
+        ([0.104, 0.204, 0.405, 0.304], []),  # on each split a little worse, though the splits differ much more
+        ([0.10, 0.25, 0.20, 0.50], []),  # a mean near the best one's, of a spread that excludes nothing
+        ([0.1, 0.2, 0.4, 0.3], ["ada_ssp"]),
+    ],
+)
+def test_ties_are_decided_by_differences_on_shared_splits(records, other, expected):
+    assert tied(of_trials(records, ssp=[0.1, 0.2, 0.4, 0.3], ada_ssp=other)) == expected
+
+
+def test_two_trials_of_two_values_and_one_trial_are_no_tie(records):
+    assert tied(of_trials(records, ssp=[0.1, 0.2], ada_ssp=[0.15, 0.15])) == []
+    assert tied(of_trials(records, ssp=[0.1], ada_ssp=[0.1])) == []
+
+
+def test_of_a_score_the_error_is_what_it_lacks_to_one(records):
+    rows = of_trials(records, ssp=[0.1, 0.2, 0.4, 0.3], ada_ssp=[0.103, 0.198, 0.402, 0.301])
+    scores = rows.assign(metric="auc", value=1 - rows["value"])
+    assert tied(scores) == ["ada_ssp"]
+    lacking = of_trials(records, ssp=[0.01, 0.02, 0.04, 0.03], ada_ssp=[0.03, 0.01, 0.05, 0.05])
+    assert tied(lacking.assign(metric="auc", value=1 - lacking["value"])) == []  # .965 beside .975, and 40 % more error
+
+
+def test_an_arm_that_cannot_be_best_is_no_tie(records):
+    rows = of_trials(records, ssp=[0.1, 0.2, 0.4, 0.3], ada_ssp=[0.103, 0.198, 0.402, 0.301])
+    rows.loc[(rows.method == "ada_ssp") & (rows.trial == 0), "status"] = "failed"
+    assert tied(rows) == []
+
+
+def test_the_page_names_the_ties(records):
+    rows = of_trials(records, ssp=[0.1, 0.2, 0.4, 0.3], ada_ssp=[0.103, 0.198, 0.402, 0.301])
+    frame = tables.aggregate(rows, "mse")
+    [[row]] = [group.rows for group in recommendation_table([frame], tied_with_best(frame, rows)).groups]
+    assert (row[1].text, row[1].more) == ("SSP", ["AdaSSP"])
+    [[row]] = [group.rows for group in recommendation_table([frame]).groups]
+    assert list(row[1].more) == []
 
 
 def test_the_next_best_is_named_with_its_mean(records):

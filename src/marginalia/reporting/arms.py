@@ -5,7 +5,7 @@ And which certified private arm did best in each panel, at each epsilon.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
+from marginalia.reporting.pairwise import LEVELS, p_value, pairwise
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import (
     ARM,
@@ -26,6 +27,7 @@ from marginalia.reporting.tables import (
 from marginalia.sweep.metrics import METRICS
 
 LEADING = 8  # lines that a reader can follow in one figure
+CLOSE = 0.5  # share of the best error by which the error of a tied arm may be larger at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +173,76 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     An arm takes part where every one of its trials succeeded and its certificate covers the requested epsilon.
     Choosing by test results is itself a look at the data: this describes a benchmark, it is not a private selection.
 
-    `aggregates` are those of one metric. ``as_good`` names the other arms whose mean lies within two standard errors of
-    the difference, ``next`` the arm with the second-best mean, whether as good or not, and its mean.
+    `aggregates` are those of one metric. ``next`` names the arm with the second-best mean, ``next_mean`` is its mean;
+    `tied_with_best` tells which arms are as good.
     """
-    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "as_good", "next", "next_mean"]
+    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "next", "next_mean"]
     lines = []
+    for ranked in _rankings(aggregates):
+        second = {"next": "", "next_mean": np.nan}
+        if len(ranked) > 1:
+            second = {"next": ranked["name"].iloc[1], "next_mean": ranked["mean"].iloc[1]}
+        lines.append(ranked.iloc[0].to_dict() | second)
+    return pd.DataFrame(lines, columns=columns)
+
+
+def tied_with_best(aggregates: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Name the arms that are statistically tied with the best certified arm, by paired differences.
+
+    Trials of two arms are pairs: they share a split. An arm is tied if a paired t-test does not find the best arm
+    better, and a second one excludes that the error of the arm is larger by more than the share `CLOSE`. With few
+    trials or a large spread neither is known, and the arm is not tied. The error of a score is what it lacks to 1.
+
+    Parameters
+    ----------
+    aggregates : DataFrame
+        Of one metric.
+    records : DataFrame
+        The result rows behind them.
+
+    Returns
+    -------
+    DataFrame
+        A row for each tied arm, in the order of means: the columns of its panel, ``epsilon``, `ARM`, ``metric`` and
+        ``name``.
+    """
+    columns = [*PANEL, "metric", "epsilon", *ARM, "name"]
+    metric = METRICS[aggregates["metric"].iloc[0]]
+    top = metric.ends[1] if metric.ends else 1.0
+    rows = records[(records["metric"] == metric.id) & (records["status"] == "ok")]
+    trials = rows[[*PANEL, *ARM, "epsilon", "trial"]].assign(
+        error=top - rows["value"] if metric.higher_is_better else rows["value"]
+    )
+    pairs = []
+    for ranked in _rankings(aggregates):
+        others = ranked.iloc[1:].assign(**{f"best_{c}": ranked[c].iloc[0] for c in (*ARM, "mean")})
+        errors = [(top - others[c]).abs() if metric.higher_is_better else others[c] for c in ("mean", "best_mean")]
+        pairs.append(others[errors[0] <= (1 + CLOSE) * errors[1]])  # of others the second test cannot pass
+    if not pairs:
+        return pd.DataFrame(columns=columns)
+    arms = pd.concat(pairs, ignore_index=True)
+    arms["pair"] = range(len(arms))
+    best = trials.rename(columns={"error": "best_error"} | {c: f"best_{c}" for c in ARM})
+    values = arms.merge(trials, on=[*PANEL, "epsilon", *ARM]).merge(
+        best, on=[*PANEL, "epsilon", *(f"best_{c}" for c in ARM), "trial"]
+    )
+    found = pairwise(
+        values.set_index(["pair", "trial"])[["error", "best_error"]],
+        "error",
+        "best_error",
+        by=["pair"],
+        test="not_worse",
+        margin=CLOSE,
+        relative=True,
+        higher_is_better=False,
+    )
+    best_is_better = p_value(-found["difference"], found["stderr"], found["df"]) < LEVELS["better"]
+    tied = found["pair"][(found["p"] < LEVELS["not_worse"]) & ~best_is_better]
+    return arms.loc[arms["pair"].isin(tied), columns].reset_index(drop=True)
+
+
+def _rankings(aggregates: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the certified private arms of each panel and epsilon that have a value in every trial, the best first."""
     for panel in panels_of(aggregates):
         arms = arms_of(panel.rows, context=aggregates)
         named = pd.concat([arm.rows.assign(name=arm.name) for arm in arms], ignore_index=True)
@@ -183,10 +250,4 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
         candidates = named[(named["calibration"] != NON_PRIVATE) & is_certified(named) & complete]
         ascending = not METRICS[named["metric"].iloc[0]].higher_is_better
         for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
-            behind, error = (ranked["mean"] - ranked["mean"].iloc[0]).abs(), ranked["stderr"].fillna(0.0)
-            _, *as_good = ranked["name"][behind <= 2 * np.hypot(error, error.iloc[0])]
-            second = {"next": "", "next_mean": np.nan}
-            if len(ranked) > 1:
-                second = {"next": ranked["name"].iloc[1], "next_mean": ranked["mean"].iloc[1]}
-            lines.append(ranked.iloc[0].to_dict() | {"as_good": "; ".join(as_good), **second})
-    return pd.DataFrame(lines, columns=columns)
+            yield ranked

@@ -20,6 +20,7 @@ from marginalia.data.catalogue import catalogue
 from marginalia.data.files import for_the_owner
 from marginalia.errors import InputError
 from marginalia.reporting import figures
+from marginalia.reporting.arms import tied_with_best
 from marginalia.reporting.figures import caption, certificate_caption
 from marginalia.reporting.formats import read_csv
 from marginalia.reporting.html.opening import own_data
@@ -60,9 +61,11 @@ def write_folder_report(
         content = _content(folder, rows, config, chosen, comparisons(config.comparisons))
         datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
         drawn = {name: draw() for name, draw in content.drawing.items()}
+        headlines = [content.tables[m] for m in HEADLINES if m in content.tables and len(content.tables[m])]
+        ties = [tied_with_best(frame, rows.records) for frame in headlines]
         write_report(
             folder / PAGE,
-            tables=content.tables,
+            tables=content.tables | ({"ties": pd.concat(ties, ignore_index=True)} if ties else {}),
             figures=drawn,
             curves={name: of for name, of in content.shown.items() if of[1] != "certificates"},
             captions=content.captions,

@@ -39,7 +39,7 @@ class Cell:
     best: bool = False  # set in bold
     arm: Line | None = None  # gives the cell its colour dot
     note: str = ""  # in smaller type below the text
-    more: Sequence[str] = ()  # names that are folded away, not told apart from the one that is shown
+    more: Sequence[str] = ()  # names that are folded away, statistically tied with the one that is shown
     span: int = 1  # columns it covers
     sheet: str = ""  # place of the certificate that it opens
 
@@ -94,7 +94,7 @@ def with_csv(table: HtmlTable) -> HtmlTable:
 
 
 def _words(cell: Cell) -> str:
-    also = f"not told apart: {'; '.join(cell.more)}" if cell.more else ""
+    also = f"statistically tied: {'; '.join(cell.more)}" if cell.more else ""
     return "; ".join(filter(None, (f"{cell.arm.name if cell.arm else cell.text} {cell.note}".strip(), also)))
 
 
@@ -160,8 +160,14 @@ def _number(value: float, how: str = ".6g") -> Cell:
     return Cell(format(value, how), float(value))
 
 
-def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
-    """Return the best certified private arm at each epsilon, by several metrics, one group for each data set."""
+def recommendation_table(aggregates: Sequence[pd.DataFrame], ties: pd.DataFrame | None = None) -> HtmlTable:
+    """Return the best certified private arm at each epsilon, by several metrics, one group for each data set.
+
+    `ties` are those of `arms.tied_with_best`; without them the table names the best and the next arm only.
+    """
+    tied: dict[tuple[str, ...], list[str]] = {}
+    for tie in rows_of(ties) if ties is not None else ():
+        tied.setdefault((*(str(getattr(tie, c)) for c in PANEL), tie.metric, tie.epsilon), []).append(tie.name)
     levels = sorted({e for frame in aggregates for e in _levels(frame)})
     names = plain_names(name for frame in aggregates for name in frame["dataset"])
     groups = {name: Group(title) for name, title in sorted(names.items(), key=lambda item: item[1].lower())}
@@ -174,7 +180,7 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
             cells = {}
             for row in rows_of(here):
                 arm = arms[(row.method, row.variant, row.calibration, row.relation)]
-                others = row.as_good.split("; ") if row.as_good else []
+                others = tied.get((*panel.key, metric.id, row.epsilon), [])
                 mark = " °" if row.certified == "ideal" else ""
                 mean, second = _with_error(row)
                 then = f"; next {row.next}, {second}" if row.next else ""

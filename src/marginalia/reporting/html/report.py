@@ -61,8 +61,8 @@ def write_report(
     Parameters
     ----------
     tables : mapping of name to DataFrame
-        Aggregates under their metric id, and ``certificates``, ``failures`` and ``timings`` of `tables`; any other
-        table is shown as it is under its name. Sections without a table are left out.
+        Aggregates under their metric id, ``certificates``, ``failures`` and ``timings`` of `tables`, and ``ties`` of
+        `arms.tied_with_best`; any other table is shown as it is under its name. Sections without a table are left out.
     figures : mapping of name to Figure
         Named by the table they show (``mse``) or by experiment and table (``f3a_mse``).
     curves : mapping of figure name to (experiment, metric)
@@ -81,7 +81,7 @@ def write_report(
     """
     if unexplained := [name for name in figures if name not in captions]:
         raise InputError(f"figure '{unexplained[0]}' has no caption; add one under its name")
-    special = {*METRICS, *_SECTIONS}  # left out where they are empty
+    special = {*METRICS, *_SECTIONS, "ties"}  # left out where they are empty
     tables = {name: frame for name, frame in tables.items() if len(frame) or name not in special}
     present = [m for m in METRICS if m in tables]
     shown = [m for m in present if m in HEADLINES]
@@ -121,7 +121,9 @@ def write_report(
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
-        best=page_tables.with_csv(page_tables.recommendation_table([tables[m] for m in shown])) if shown else None,
+        best=page_tables.with_csv(page_tables.recommendation_table([tables[m] for m in shown], tables.get("ties")))
+        if shown
+        else None,
         figures=pictures,
         results=[_results(tables[m], m, sheets, csv[m]) for m in shown],
         details=[_results(tables[m], m, sheets, csv[m]) for m in present if m not in HEADLINES],

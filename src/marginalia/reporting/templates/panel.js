@@ -214,25 +214,22 @@ class Panel {
     this.figure.readout.textContent = linesOf(this.figure.spec, this.chosen).join(". ");
   }
 
-  // Who wins here, by the rule of the tables: certified, a value in every trial; not told apart: within two standard errors.
-  winners(level) {
+  // Who wins here, by the rule of the tables: certified, a value in every trial.
+  winner(level) {
     const sign = this.figure.spec.higher ? -1 : 1;
     const ranked = this.points.filter(p => !this.figure.off.has(p.arm) || this.figure.unasked.has(p.arm));
-    const may = ranked.filter(p => p.epsilon === level && p.k === p.n && p.k > 0
-      && certified.includes(p.certified) && p.calibration !== "none").sort((a, b) => sign * (a.mean - b.mean));
-    const error = p => p.error || 0;
-    return may.filter((p, i) => i === 0 || Math.abs(p.mean - may[0].mean) <= 2 * Math.hypot(error(p), error(may[0])));
+    return ranked.filter(p => p.epsilon === level && p.k === p.n && p.k > 0
+      && certified.includes(p.certified) && p.calibration !== "none").sort((a, b) => sign * (a.mean - b.mean))[0];
   }
 
   say() {
     const level = this.figure.level;
     if (!this.levels.includes(level)) { this.who.textContent = this.figure.anyPrivate ? `Nothing was run at ε = ${short(level)}.` : ""; return; }
     if (this.figure.spec.higher === null) { this.who.textContent = "More is not better: below what they say intervals are too short, above it too wide."; return; }
-    const [first, ...others] = this.winners(level);
+    const first = this.winner(level);
     const name = p => this.figure.spec.arms[p.arm][1];
     if (!first) { this.who.textContent = `ε = ${short(level)}: no certified method with a value in every trial.`; return; }
     const value = this.asGain ? `${short(100 * this.shown(first.mean), 3)} % of the gain` : short(first.mean);
-    this.who.replaceChildren(`ε = ${short(level)}: `, make("b", {}, name(first)), ` (${value})`,
-      others.length ? `; not told apart: ${others.map(name).join("; ")}` : "", ".");
+    this.who.replaceChildren(`ε = ${short(level)}: `, make("b", {}, name(first)), ` (${value}).`);
   }
 }
