@@ -1,144 +1,247 @@
-"""Every wing's statements and judges belong together, and one loop makes verdicts of them."""
+"""Every paper's claims and judges belong together, and one loop makes verdicts of them."""
 
-import csv
-import math
 import re
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from marginalia import papers
-from marginalia.papers.chebyshev.chebyshev_x1 import TOLERANCE
-from marginalia.papers.claims import Found, verdicts
-from marginalia.papers.cross_paper import judges as cross_paper
-from marginalia.papers.dd_ssp import dd_ssp_cells
-from marginalia.papers.excess_risk import judges as excess_risk
-from marginalia.papers.reduced_space import judges as reduced_space
+from marginalia.errors import InputError
+from marginalia.papers.claims import Found, Names, read, verdicts
 from marginalia.papers.registry import comparison
 from marginalia.reporting.verdicts import COLUMNS
 
-FILES = {path.parent.name: path for path in sorted(Path(papers.__file__).parent.glob("*/claims.csv"))}
+FILES = {path.parent.name: path for path in sorted(Path(papers.__file__).parent.glob("*/claims.yaml"))}
+CLAIMS = {paper: read(path) for paper, path in FILES.items()}
+TESTS = [(paper, claim, test) for paper, claims in CLAIMS.items() for claim in claims for test in claim.test]
 
 
-def listed(wing):
-    with FILES[wing].open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def judges_of(paper):
+    return getattr(import_module(f"marginalia.papers.{paper}.judges"), "JUDGES", ())
 
 
-def judges_of(wing):
-    return import_module(f"marginalia.papers.{wing}.judges").JUDGES
-
-
-def test_every_claim_has_a_place_a_test_and_a_judge():
-    for wing in FILES:
-        claims = listed(wing)
-        ids = [claim["id"] for claim in claims]
-        assert len(set(ids)) == len(ids), wing
-        assert set(ids) == set(judges_of(wing)), wing
-        assert all(claim[column] for claim in claims for column in ("id", "place", "claim", "test")), wing
-        assert set(claims[0]) <= {"id", "sentence", "whose", "place", "claim", "test", "sets", "note"}, wing
-    assert set(FILES) == {path.parent.name for path in Path(papers.__file__).parent.glob("*/judges.py")}
+def test_every_judge_is_asked_and_every_claim_has_one():
+    for paper, claims in CLAIMS.items():
+        named = {claim.judge for claim in claims if claim.judge}
+        assert named == {judge.__name__ for judge in judges_of(paper)}, paper
 
 
 def test_each_sentence_is_counted_once_and_apart_from_what_is_ours():
-    for wing in FILES:
-        claims = listed(wing)
-        assert {claim["whose"] for claim in claims} <= {"paper", "ours", "repeat"}, wing
-        assert all(claim["sentence"] for claim in claims), wing
-        ours = {claim["id"] for claim in claims if claim["place"] == "our addition"}
-        assert ours <= {claim["id"] for claim in claims if claim["whose"] == "ours"}, wing
-        again = {claim["id"] for claim in claims if claim["claim"] == "the same over random splits"}
-        assert again <= {claim["id"] for claim in claims if claim["whose"] == "repeat"}, wing
-    named = {claim["sentence"] for wing in set(FILES) - {"cross_paper"} for claim in listed(wing)}
-    repeats = [claim["sentence"] for claim in listed("cross_paper") if claim["whose"] == "repeat"]
+    for paper, claims in CLAIMS.items():
+        assert {claim.id for claim in claims if claim.place == "our addition" and claim.whose != "ours"} == set(), paper
+        again = [claim for claim in claims if claim.claim == "the same over random splits"]
+        assert {claim.whose for claim in again} <= {"repeat"}, paper
+    named = {claim.sentence or claim.id for paper in set(CLAIMS) - {"cross_paper"} for claim in CLAIMS[paper]}
+    for path in Path(papers.__file__).parent.glob("*/claims.csv"):
+        named |= set(pd.read_csv(path)["sentence"])
+    repeats = [claim.sentence for claim in CLAIMS["cross_paper"] if claim.whose == "repeat"]
     assert set(repeats) <= named  # each is judged on the page of its paper
-    assert len({c["sentence"] for c in listed("excess_risk") if c["id"].startswith("figure4_published")}) == 1
 
 
 def test_without_tables_nothing_is_tested():
-    for wing in FILES:
-        table = verdicts(FILES[wing], judges_of(wing), {})
-        assert tuple(table.columns) == COLUMNS
-        assert list(table["id"]) == [claim["id"] for claim in listed(wing)], wing
-        assert set(table["verdict"]) == {"not tested"}, wing
-        assert comparison(f"{wing}_verdicts").paper == wing
+    for paper, claims in CLAIMS.items():
+        table = comparison(f"{paper}_verdicts").table
+        assert comparison(f"{paper}_verdicts").paper == paper
+        if paper in ("cross_paper", "dd_ssp"):  # they take the records of a sweep
+            continue
+        found = table(pd.DataFrame(), {})
+        assert tuple(found.columns) == COLUMNS
+        assert list(found["id"]) == [claim.id for claim in claims], paper
+        assert set(found["verdict"]) == {"not tested"}, paper
 
 
-def test_the_numbers_in_the_statements_are_those_of_the_judges():
-    """A statement is text; what its judge compares with is code."""
-    tests = {(wing, claim["id"]): claim["test"] for wing in FILES for claim in listed(wing)}
-    stated = {
-        **{("chebyshev", f"rate_{i}"): TOLERANCE for i in ("below", "equal", "above")},
-        **{("chebyshev", i): TOLERANCE for i in ("polynomials", "in_epsilon", "optimal")},
-        **{("reduced_space", i): reduced_space.MARGIN for i in ("S2.4", "S4a", "S4b")},
-        ("reduced_space", "S2.7b"): reduced_space.SLIGHTLY,
-        **{("cross_paper", i): 100 * math.expm1(cross_paper.MARGIN["mse"]) for i in ("x5", "x7")},
-        **{("cross_paper", i): cross_paper.MARGIN["auc"] for i in ("x4", "x6", "x8", "x9", "x10", "x12", "x13")},
-        **{("dd_ssp", i): 100 * dd_ssp_cells.MARGIN["mse"] for i in ("c01", "c01s", "c11a", "c11c")},
-        **{("dd_ssp", i): dd_ssp_cells.MARGIN["auc"] for i in ("c04", "c06", "c11b", "c11d")},
-        **{("dd_ssp", i): 100 * dd_ssp_cells.SIMILAR for i in ("c03", "c03s", "c03p", "c03ps")},
-        **{("excess_risk", f"figure4_{a}_pate"): excess_risk.MARGIN for a in ("published", "exact", "equal_terms")},
-    }
-    wrong = {
-        key: (value, tests[key])
-        for key, value in stated.items()
-        if not any(math.isclose(float(n), value, rel_tol=1e-9) for n in re.findall(r"\d*\.\d+|\d+", tests[key]))
-    }
-    assert not wrong
+def test_the_margin_of_a_test_stands_in_its_criterion():
+    """The criterion is text for the reader; the margin decides."""
+    with_margin = [(paper, claim, test.margin) for paper, claim, test in TESTS if getattr(test, "margin", 0.0) != 0.0]
+    assert len(with_margin) > 7
+    for paper, claim, margin in with_margin:
+        numbers = [float(n) for n in re.findall(r"\d*\.\d+|\d+", claim.criterion)]
+        factor = [float(n) for n in re.findall(r"\d*\.\d+|\d+", str(margin))]
+        assert not factor or any(np.isclose(n, factor[0]) or np.isclose(n, 100 * factor[0]) for n in numbers), (
+            paper,
+            claim.id,
+        )
 
 
-CLAIMS = """id,sentence,whose,place,claim,test,sets,note
-a,a,paper,Section 1,it holds,so it does,made-up rows,as stated
-b,a,ours,Section 2,"it holds, too",so it does,,
+TOY = """
+- id: a
+  place: Section 1
+  claim: it holds
+  criterion: so it does
 """
 
 
 @pytest.fixture
 def judged(tmp_path):
     (tmp_path / "toy").mkdir()
-    path = tmp_path / "toy" / "claims.csv"
-    path.write_text(CLAIMS)
 
-    def judged(judges, **tables):
-        return verdicts(path, judges, tables).set_index("id")
+    def judged(lines, *judges, names=Names(), **tables):
+        """Return the verdict of one claim with some more lines."""
+        path = tmp_path / "toy" / "claims.yaml"
+        path.write_text(TOY + "".join(f"  {line}\n" for line in lines.splitlines()), encoding="utf-8")
+        studies = ("one", "two", "trials")
+        return verdicts(path, judges, tables, studies=studies, names=names).set_index("id").loc["a"]
 
     return judged
 
 
-def test_a_claim_is_judged_once_its_tables_are_there(judged):
-    def both(first, second):
-        return Found([*(first["x"] > 0), *(second["x"] > 0)], ["Adult"], "counted")
-
-    judges = {"a": (both, ("one", "two")), "b": (lambda table: Found(table["x"] > 0), ("comparison_one",))}
-    rows = pd.DataFrame({"x": [1, -1]})
-    found = judged(judges, toy_one=rows, toy_two=rows, comparison_toy_one=rows)
-    assert found.loc["a", ["held", "tested", "sets", "note"]].tolist() == [2, 4, "Adult", "as stated; counted"]
-    assert found.loc["b", ["held", "tested", "sets", "note"]].tolist() == [1, 2, "", ""]
-    for tables in ({"toy_one": rows}, {"toy_one": rows, "toy_two": rows[:0]}):
-        missing = judged(judges, **tables)
-        assert missing.loc["a", ["tested", "verdict", "sets", "note"]].tolist() == [0, "not tested", "", "as stated"]
-
-
-def test_a_test_in_each_cell_is_judged_by_its_p_value(judged):
-    judges = {
-        "a": (lambda table: Found(p=table["p"], level=0.05), ("one",)),
-        "b": (lambda table: Found(p=table["p"].head(2), level=0.05), ("one",)),
-    }
-    found = judged(judges, toy_one=pd.DataFrame({"p": [0.01, 0.04, 0.9, *[0.5] * 17]}))
-    assert found.loc["a", ["held", "tested", "verdict", "holm"]].tolist() == [2, 20, "no more than chance", 0]
-    assert found.loc["a", "sets"] == "made-up rows"
-    assert found.loc["b", ["held", "tested", "verdict", "holm", "whose"]].tolist() == [2, 2, "held", 2, "ours"]
+def test_a_condition_is_asked_in_each_row(judged):
+    rows = pd.DataFrame({"dataset": ["x", "y", "y"], "found": [1.0, 2.0, 9.0], "bound": 2.0})
+    line = judged("test: {table: one, holds: found <= bound}\nnote: as stated", toy_one=rows)
+    assert line[["held", "tested", "sets", "note", "whose"]].tolist() == [2, 3, "x;y", "as stated", "paper"]
+    assert judged("test: {table: one, holds: found <= bound, where: found < 9}", toy_one=rows)["tested"] == 2
+    assert judged("test: {table: one, holds: found <= bound, once: dataset}", toy_one=rows)["tested"] == 2
+    assert judged("test: {table: one, holds: (found <= bound).all()}", toy_one=rows)[["held", "tested"]].tolist() == [
+        0,
+        1,
+    ]
+    line = judged("test: {table: one, holds: found <= bound}\nsets: made-up rows", toy_one=rows, toy_two=rows)
+    assert line["sets"] == "made-up rows"
+    for tables in ({}, {"toy_one": rows[:0]}):
+        line = judged("test: {table: one, holds: found <= bound}\nnote: as stated", **tables)
+        assert line[["tested", "verdict", "sets", "note"]].tolist() == [0, "not tested", "", "as stated"]
 
 
-def test_a_table_that_may_be_missing_is_none(judged):
-    def either(first, second):
-        return Found([table is not None for table in (first, second)])
+def test_a_condition_may_compare_the_rows_of_a_table(judged):
+    rows = pd.DataFrame({"dataset": [*"xyxy"], "arm": ["our own", "our own", "AIM", "AIM"], "s": [1, 2, 30, 10]})
+    test = "test: {table: one, pivot: {index: dataset, columns: arm, values: s}, holds: AIM > 9 * `our own`}"
+    line = judged(f'{test}\nmeasured: "{{(AIM / `our own`).min():.2g}} times"', toy_one=rows)
+    assert line[["held", "tested", "sets", "note"]].tolist() == [1, 2, "x;y", "5 times"]
 
-    judges = {"a": (either, ("one?", "two?")), "b": (either, ("one", "two?"))}
+
+@pytest.mark.parametrize(
+    ("test", "held", "note"),
+    [
+        ("better: ahead", 1, "worse by -0.3"),
+        ("better: -ahead", 1, "worse by -0.1"),
+        ("same: ahead, margin: 0.05", 1, "worse by -0.3"),
+        ("not_worse: ahead, margin: 0.05", 2, "worse by -0.3"),
+        ("not_worse: ahead, margin: 0.1 * size", 2, "worse by -0.3"),
+        ("not_worse: ahead, margin: 1.0 * size", 3, "worse by -0.3"),
+    ],
+)
+def test_a_difference_is_tested_in_each_row_against_its_margin(judged, test, held, note):
+    rows = pd.DataFrame({"ahead": [0.1, 0.0, -0.3], "stderr": [0.01, 0.001, 0.01], "n": 5, "size": 0.4})
+    test = f"test: {{table: one, {test}, trials: n}}"
+    line = judged(f"{test}\nmeasured: {{clearly_worse: 'worse by {{gain}}'}}", toy_one=rows)
+    assert line[["held", "tested", "note"]].tolist() == [held, 3, note]
+    assert line["level"] == (0.025 if "better" in test else 0.05)
+
+
+def trials(first=0.7, second=0.6, n=4):
+    """The trials of two arms on two sets."""
+    cells = [("e", dataset, "y", epsilon) for dataset in "xy" for epsilon in (0.1, 1.0)]
+    wiggle = 0.001 * np.arange(n)
+    return pd.DataFrame(
+        {**dict(zip(("experiment", "dataset", "target", "epsilon"), cell, strict=True)), "metric": "auc"}
+        | {"arm": arm, "trial": trial, "value": value + wiggle[trial] * (1 + (arm == "mst"))}
+        for cell in cells
+        for arm, value in (("aim/tight", first), ("mst", second))
+        for trial in range(n)
+    )
+
+
+def test_two_arms_are_compared_in_each_cell_of_the_sweep(judged):
+    test = "test: {better: [aim/tight, mst], metric: auc}"
+    line = judged(test, trials=trials(), names=Names(str.upper))
+    assert line[["held", "tested", "verdict", "sets", "level"]].tolist() == [4, 4, "held", "X;Y", 0.025]
+    assert judged(test, trials=trials(0.5))["held"] == 0
+    assert judged("test: {better: [mst, aim/tight], metric: auc}", trials=trials())["held"] == 0
+    assert judged("test: {better: [[aim/tight, mst], mst], metric: auc}", trials=trials())["tested"] == 8
+    assert judged("test: {better: [aim/tight, mst], metric: auc, where: epsilon < 1}", trials=trials())["tested"] == 2
+    assert judged("test: {better: [aim/tight, mst], metric: mse}", trials=trials())["tested"] == 0
+    assert judged("test: {same: [aim/tight, mst], metric: auc, margin: 0.2}", trials=trials())["held"] == 4
+    assert (
+        judged("test: {same: [aim/tight, mst], metric: auc, margin: 0.12, relative: true}", trials=trials())["held"]
+        == 0
+    )
+    assert (
+        judged("test: {same: [aim/tight, mst], metric: auc, margin: 0.18, ratio: true}", trials=trials())["held"] == 4
+    )
+    assert (
+        judged("test: {same: [aim/tight, mst], metric: auc, margin: 0.15, ratio: true}", trials=trials())["held"] == 0
+    )
+    assert judged(test, trials=trials(n=1))["tested"] == 0  # one trial is no test
+    both = judged(f'test: [{test[6:]}, {test[6:]}]\nmeasured: "{{left}}"', trials=trials())
+    assert (both["tested"], both["note"]) == (8, ", ".join(["aim/tight"] * 8))
+
+
+def test_a_judge_gets_its_tables_and_arguments(judged):
+    def above(first, second, *, least):
+        return Found(
+            [table is not None and table["x"].max() > least for table in (first, second)], ["Adult"], "counted"
+        )
+
     rows = pd.DataFrame({"x": [1]})
-    assert judged(judges, toy_two=rows).loc["a", ["held", "tested", "sets"]].tolist() == [1, 2, "made-up rows"]
-    assert judged(judges, toy_two=rows).loc["b", "verdict"] == "not tested"
-    assert judged(judges, toy_one=rows).loc["b", ["held", "tested"]].tolist() == [1, 2]
-    assert set(judged(judges)["verdict"]) == {"not tested"}
+    lines = "judge: above\ntables: [one?, two?]\narguments: {least: 0}\nnote: as stated"
+    line = judged(lines, above, toy_two=rows)
+    assert line[["held", "tested", "sets", "note"]].tolist() == [1, 2, "Adult", "as stated; counted"]
+    assert judged(lines, above)["verdict"] == "not tested"
+    lines = "judge: above\ntables: [one, two?]\narguments: {least: 0}"
+    assert judged(lines, above, toy_two=rows)["verdict"] == "not tested"
+    assert judged(lines, above, toy_one=rows)[["held", "tested"]].tolist() == [1, 2]
+
+
+def test_what_cannot_be_run_is_not_tested(judged):
+    assert judged("test: not run\nnote: no code")[["verdict", "note"]].tolist() == ["not tested", "no code"]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("{dataset} {gain:+.1f}", "X +0.5, Y -0.2"),
+        ("on {dataset.unique()}", "on X, Y"),
+        ("{held.sum()} of {held.size}", "1 of 2"),
+        ("{gain < 0: 'falls on {dataset.unique()}', gain > 1: never}", "falls on Y"),
+        ("[first, '{gain.max():.0%}']", "first; 50%"),
+    ],
+)
+def test_measured_values_are_written_into_the_note(judged, text, note):
+    rows = pd.DataFrame({"dataset": ["x", "y"], "gain": [0.5, -0.2]})
+    quoted = text if text.startswith(("[", "{gain <")) else f'"{text}"'
+    line = judged(f"test: {{table: one, holds: gain > 0}}\nmeasured: {quoted}", names=Names(str.upper), toy_one=rows)
+    assert line["note"] == note
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "test: {table: one, holds: fund > 1}",
+            "toy/claims.yaml, a: 'fund > 1': name 'fund' is not defined; columns: found",
+        ),
+        ("test: {table: one, holds: found >}", "toy/claims.yaml, a: 'found >' is no expression"),
+        ("test: {table: tow, holds: found > 1}", "toy/claims.yaml, a: unknown table 'tow'; did you mean 'two'?"),
+        ("test: {better: [aim, aimm], metric: auc}", "unknown method 'aimm'; did you mean 'aim'?"),
+        ("test: {better: [aim, mst], metric: acu}", "unknown metric 'acu'; did you mean 'auc'?"),
+        ("test: {better: [aim], metric: auc}", "toy/claims.yaml, a: test.better.1: field required"),
+        ("test: {table: one, same: found}", "'same' needs a margin"),
+        ("test: {table: one, better: found, margin: 1}", "'better' has no margin"),
+        ("test: {table: one, better: found, same: found, margin: 1}", "needs one of better, same, not_worse"),
+        ("test: {table: one, hold: found}", "toy/claims.yaml, a"),
+        ("test: often", "a test has keys"),
+        ("test: {table: one, holds: found > 1}\nmeasured: '{fund.sum()}'", "name 'fund' is not defined"),
+        ("judge: above\ntables: one", "unknown judge 'above'"),
+        ("judge: above", "a judge has tables"),
+        ("note: neither", "needs a test or a judge, and has neither"),
+        ("test: not run\njudge: above\ntables: one", "needs a test or a judge, and has both"),
+        ("test: not run\nnotes: wrong", "unknown key in toy/claims.yaml, a 'notes'; did you mean 'note'?"),
+        ("test: not run\nwhose: hours", "unknown whose 'hours'; did you mean 'ours'?"),
+        ("test: [not, yaml", "toy/claims.yaml"),
+    ],
+)
+def test_a_wrong_claim_is_one_line(judged, lines, said):
+    with pytest.raises(InputError) as error:
+        judged(lines, toy_one=pd.DataFrame({"found": [1.0]}))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_two_claims_with_one_id_are_refused(tmp_path):
+    path = tmp_path / "claims.yaml"
+    path.write_text(TOY + "  test: not run\n" + TOY + "  test: not run\n")
+    with pytest.raises(InputError, match="two claims have this id"):
+        read(path)

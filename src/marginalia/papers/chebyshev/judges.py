@@ -186,7 +186,7 @@ JUDGES: dict[str, Judge] = {
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
-    return claims.verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
+    return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
 
 
 VERDICTS = Comparison(

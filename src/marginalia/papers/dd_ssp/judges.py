@@ -201,7 +201,7 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
         "seconds": seconds(records),
         "model_size": model_size(records),
     }
-    return claims.verdicts(Path(__file__).with_name("claims.csv"), JUDGES, {**made, **tables})
+    return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, {**made, **tables})
 
 
 VERDICTS = Comparison("dd_ssp_verdicts", "dd_ssp", verdicts, needs=("dd_ssp_f4", "dd_ssp_t1"))

@@ -155,7 +155,7 @@ JUDGES: dict[str, Judge] = {
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
     given = {name.replace(f"{CARD}_", "recent_"): table for name, table in tables.items()}
-    return claims.verdicts(Path(__file__).with_name("claims.csv"), JUDGES, given)
+    return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, given)
 
 
 VERDICTS = Comparison(
