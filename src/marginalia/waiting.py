@@ -1,4 +1,4 @@
-"""How long a download, and the trial of a method file, may take."""
+"""How long a download, and the trial of a user's Python file, may take."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from marginalia.advice.costs import Costs, Estimate, Measured
 from marginalia.advice.forecast import START_SECONDS, Forecast, PlannedJob, forecast
 from marginalia.errors import InputError
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiments
 from marginalia.sweep import resolve as sweep
 
 ROOT = Path(__file__).parents[2]
@@ -57,20 +57,22 @@ def test_fits_are_counted_by_task_budget_and_trial(repository):
         ]
     )
     alone = {**CONFIG, "methods": ["aim"], "trials": 20}
-    plan = forecast([sweep.resolve(alone, cards())], costs)
+    plan = forecast([sweep.resolve(alone, experiments())], costs)
     aim = next(j for j in plan.jobs if j.name == "results/run_methods/sweep/diabetes/aim/0.5")
     assert aim.seconds == pytest.approx(1.0 + 20 * 7.0)
     assert aim.needs == ("results/prepare_dataset/diabetes",)
-    limited = forecast([sweep.resolve({**alone, "timeout_seconds": 3}, cards())], costs)
+    limited = forecast([sweep.resolve({**alone, "timeout_seconds": 3}, experiments())], costs)
     assert next(j for j in limited.jobs if j.name == aim.name).seconds == pytest.approx(1.0 + 20 * 3.0)
-    both = forecast([sweep.resolve({**alone, "methods": ["aim", {"id": "dd_ssp", "variant": "aim"}]}, cards())], costs)
+    both = forecast(
+        [sweep.resolve({**alone, "methods": ["aim", {"id": "dd_ssp", "variant": "aim"}]}, experiments())], costs
+    )
     assert next(j for j in both.jobs if j.name == aim.name).seconds > aim.seconds  # it holds what post-processes AIM
 
 
 @pytest.mark.slow
 def test_every_need_is_a_job(repository):
     more = {"studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]}
-    plan = forecast([sweep.resolve({**CONFIG, **more}, cards())])
+    plan = forecast([sweep.resolve({**CONFIG, **more}, experiments())])
     names = {j.name for j in plan.jobs}
     assert len(names) == len(plan.jobs)
     assert all(need in names for j in plan.jobs for need in j.needs)
@@ -79,8 +81,8 @@ def test_every_need_is_a_job(repository):
 @pytest.mark.slow
 def test_studies_with_other_settings_are_not_called_measured(repository):
     costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", 0, 0, 2.0, 200.0, "")])
-    as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())
-    changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, cards())
+    as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, experiments())
+    changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, experiments())
     assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "run_part" for p in j.parts} == {
         "measured"
     }
@@ -90,4 +92,4 @@ def test_studies_with_other_settings_are_not_called_measured(repository):
 def test_without_the_workflow_there_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="no Snakefile here"):
-        forecast([sweep.resolve(CONFIG, cards())])
+        forecast([sweep.resolve(CONFIG, experiments())])

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
-from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Experiment
 from marginalia.papers import registry
+from marginalia.reporting import experiments
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.html.folder import write_folder_report
 from marginalia.reporting.verdicts import claim_row
@@ -45,15 +46,14 @@ def _run(part, settings, root_seed, data):
     return rows.assign(note="fair" if part == "1" else None)  # a column that one part leaves empty
 
 
-COINS = Card(
+COINS = Experiment(
     "toy_coins",
     "Coins",
-    "",
-    {"n": 10, "parts": 2},
-    lambda settings: list(map(str, range(settings["parts"]))),
-    _run,
-    lambda rows, settings: {"toy_coins": rows[["heads"]].mean().to_frame("mean")},
-    lambda tables, settings: Figure(),
+    rows=_run,
+    defaults={"n": 10, "parts": 2},
+    parts=lambda settings: list(map(str, range(settings["parts"]))),
+    tables=lambda rows, settings: rows[["heads"]].mean().to_frame("mean"),
+    figure=lambda tables, settings: Figure(),
 )
 
 
@@ -63,42 +63,46 @@ def _verdicts(records, tables):
     return pd.DataFrame([row]).assign(mean=tables["toy_coins"]["mean"].iloc[0])
 
 
+VERDICTS = Experiment("toy_verdicts", paper="toy", tables=_verdicts, needs=("toy_coins",))
+KNOWN = {"toy_coins": COINS, "toy_verdicts": VERDICTS}
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     """A results folder as the workflow leaves it, one of several."""
     root = tmp_path_factory.mktemp("published")
     folder, scratch = root / "toy", tmp_path_factory.mktemp("scratch")
     (folder / "tables").mkdir(parents=True)
-    comparison = Comparison("toy_verdicts", "toy", _verdicts, needs=("toy_coins",))
-    sweep = resolve(CONFIG, {"toy_coins": COINS})
+    sweep = resolve(CONFIG, KNOWN)
+    settings = sweep.studies["toy_coins"].settings
     prepare_dataset(catalogue.entry("diabetes").model_dump(mode="json"), scratch / "diabetes")
     files = []
     for (_, _, group, batch), job in sweep.plan.jobs.items():
         files.append(scratch / f"{group}-{batch}.parquet")
         run_job(job.settings(), data=scratch / "diabetes", seed=5, out=files[-1])
     parts = {}
-    for part in COINS.parts(sweep.studies["toy_coins"][1]):
+    for part in COINS.part_names(settings):
         parts[part] = scratch / f"{part}.parquet"
-        _run(part, sweep.studies["toy_coins"][1], 5, {}).to_parquet(parts[part], index=False)
+        _run(part, settings, 5, {}).to_parquet(parts[part], index=False)
     gather(folder / "rows.parquet", files, {"toy_coins": parts})
     records = read_records(files)
     writers.write_sweep(records, folder / "tables")
     rows = pd.concat([pd.read_parquet(p) for p in parts.values()], ignore_index=True)
-    made = {"toy_coins": writers.write_card(COINS, rows, sweep.studies["toy_coins"][1], folder / "tables")}
-    writers.write_comparison(comparison, records, made, folder / "tables")
+    made = experiments.make_tables(COINS, rows, settings)
+    verdicts = experiments.make_tables(VERDICTS, records, {}, {"toy_coins": made})
+    experiments.write_tables({**made, **verdicts}, folder / "tables")
     (folder / "provenance.json").write_text(
         json.dumps({"config": sweep.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)})
     )
-    write_folder_report(folder, {"toy_coins": COINS}, lambda wanted: {"toy_verdicts": comparison} if wanted else {})
-    return root, files, rows, comparison
+    write_folder_report(folder, KNOWN)
+    return root, files, rows
 
 
 @pytest.fixture
 def verify(published, call, tmp_path, monkeypatch):
     """Call the verb on a copy of the folder, changed by a function."""
-    root, *_, comparison = published
-    monkeypatch.setattr(registry, "cards", lambda: {"toy_coins": COINS})
-    monkeypatch.setattr(registry, "comparisons", lambda wanted: {"toy_verdicts": comparison} if wanted else {})
+    root, *_ = published
+    monkeypatch.setattr(registry, "experiments", lambda: KNOWN)
     monkeypatch.chdir(tmp_path)
 
     def run(*options, change=lambda folder: None):
@@ -122,7 +126,7 @@ def test_results_older_than_a_metric_need_not_have_it(verify):
     def older(folder):
         _without_scores(folder)
         (folder / "tables" / "k_marginal.csv").unlink()
-        write_folder_report(folder, registry.cards(), registry.comparisons)
+        write_folder_report(folder, registry.experiments())
 
     code, out, _ = verify(change=older)
     assert code == 0, out
@@ -132,7 +136,7 @@ def test_results_older_than_a_metric_need_not_have_it(verify):
 
 
 def test_one_file_holds_every_row_and_certificate(published):
-    root, files, rows, _ = published
+    root, files, rows = published
     found = read(root / "toy" / "rows.parquet")
     pd.testing.assert_frame_equal(found.records, read_records(files))
     pd.testing.assert_frame_equal(found.studies["toy_coins"].fillna(""), rows.fillna(""), check_dtype=False)
@@ -411,10 +415,9 @@ def test_pages_are_read_wherever_the_path_begins(published, tmp_path):
 @pytest.mark.slow
 def test_the_report_is_made_again_from_what_is_published(published, call, tmp_path, monkeypatch):
     """No data, no network, no records: and the split is that of the runs."""
-    root, *_, comparison = published
+    root, *_ = published
     drawn = replace(COINS, title="Coins", caption="Coins.", figure=lambda tables, settings: Figure())
-    monkeypatch.setattr(registry, "cards", lambda: {"toy_coins": drawn})
-    monkeypatch.setattr(registry, "comparisons", lambda wanted: {"toy_verdicts": comparison} if wanted else {})
+    monkeypatch.setattr(registry, "experiments", lambda: {**KNOWN, "toy_coins": drawn})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MARGINALIA_MIRROR", str(tmp_path))
     monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))

@@ -52,11 +52,12 @@ def _planned(content: Any) -> Iterator[tuple[str, str]]:
     from marginalia.sweep.config import parse
     from marginalia.sweep.plan import plan
     from marginalia.sweep.protocols import tasks_of
-    from marginalia.sweep.resolve import chosen_cards
+    from marginalia.sweep.resolve import chosen_experiments
 
     config = parse(content)
-    for name, (card, settings) in sorted(chosen_cards(config, registry.cards()).items()):
-        yield f"study {name}", digest(settings, list(card.parts(settings)))
+    for name, (experiment, settings, _) in sorted(chosen_experiments(config, registry.experiments()).items()):
+        if experiment.rows:
+            yield f"study {name}", digest(settings, experiment.part_names(settings))
     chosen = {
         block.name: {name: tasks_of(catalogue.entry(name)) for name in _data_sets(block.datasets)}
         for block in config.blocks()

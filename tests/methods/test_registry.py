@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import marginalia
+from marginalia import user_code
 from marginalia.audit import tables
 from marginalia.errors import InputError
-from marginalia.methods import record
-from marginalia.methods.record import Arm, class_from_file, try_import
+from marginalia.methods.record import Arm
 from marginalia.methods.registry import BUILT_IN, DEFAULT, EVERY, method
 from marginalia.sweep.choices import MethodChoice, select
+from marginalia.user_code import class_from_file, try_import
 
 OWN = """
 class Mine:
@@ -67,7 +68,7 @@ def test_records_say_what_tables_need():
     assert not said, "\n".join(said)
 
 
-# Where a method is named outside its folder, `papers` apart, whose cards are about methods; "logistic" is a task, too.
+# Where a method is named outside its folder, `papers` apart, which is about methods; "logistic" is a task, too.
 NAMED = {
     "methods/record.py": {"ols"},  # the public learners that are trained on synthetic rows
     "privacy/mechanisms/__init__.py": {"objective_perturbation"},  # a mechanism of that name
@@ -194,5 +195,5 @@ def test_a_file_is_tried_in_a_process_that_is_no_copy_of_this_one(tmp_path, monk
     with pytest.raises(InputError, match="ModuleNotFoundError: No module named 'helper_of_mine'"):
         try_import(tmp_path / "mine.py")
     monkeypatch.syspath_prepend(tmp_path / "beside")
-    record._try_import.cache_clear()
+    user_code._try_import.cache_clear()
     try_import(tmp_path / "mine.py")

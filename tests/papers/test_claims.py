@@ -11,7 +11,7 @@ import pytest
 from marginalia import papers
 from marginalia.errors import InputError
 from marginalia.papers.claims import Found, Names, read, verdicts
-from marginalia.papers.registry import comparison
+from marginalia.papers.registry import experiment
 from marginalia.reporting.verdicts import COLUMNS
 
 FILES = {path.parent.name: path for path in sorted(Path(papers.__file__).parent.glob("*/claims.yaml"))}
@@ -43,8 +43,8 @@ def test_each_sentence_is_counted_once_and_apart_from_what_is_ours():
 
 def test_without_tables_nothing_is_tested():
     for paper, claims in CLAIMS.items():
-        table = comparison(f"{paper}_verdicts").table
-        assert comparison(f"{paper}_verdicts").paper == paper
+        table = experiment(f"{paper}_verdicts").tables
+        assert experiment(f"{paper}_verdicts").paper == paper
         if paper in ("cross_paper", "dd_ssp"):  # they take the records of a sweep
             continue
         found = table(pd.DataFrame(), {})

@@ -107,14 +107,12 @@ def test_every_alteration_is_told_from_what_is_published(tree, monkeypatch):
         if found := checks.page_differences(Path(), root):
             return found
         try:
-            one = checks.verify(folder, rows := read(folder / FILE), registry.cards(), registry.comparisons)
+            one = checks.verify(folder, rows := read(folder / FILE), registry.experiments())
             counts = pd.read_csv(root / "claims.csv", dtype=str).query("block == @BLOCK").to_numpy().tolist()
             made = checks.claims.summary({BLOCK: one.claims}).query("block == @BLOCK")
             if counts != made.astype(str).to_numpy().tolist():
                 return ["claims.csv"]
-            return list(one.differences) or list(
-                drawn.differences(folder, rows, registry.cards(), registry.comparisons, one.studies)
-            )
+            return list(one.differences) or list(drawn.differences(folder, rows, registry.experiments(), one.studies))
         except InputError as error:
             return [str(error)]
 

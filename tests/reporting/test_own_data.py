@@ -92,7 +92,7 @@ def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, nam
     (tmp_path / "provenance.json").write_text(json.dumps(content), encoding="utf-8")
     before = os.umask(0o022)
     try:
-        write_folder_report(tmp_path, {}, lambda _: {})
+        write_folder_report(tmp_path, {})
     finally:
         os.umask(before)
     assert found == [mask]
@@ -113,7 +113,7 @@ def test_the_title_of_an_own_data_set_is_what_the_page_shows(records, tmp_path):
     config = {"experiments": {"default": {"datasets": [*chosen, "acs_income_lin@dd_ssp"], "trials": 5}}}
     assert Config.model_validate(config).titles() == titles
     (tmp_path / "provenance.json").write_text(json.dumps({"config": config}), encoding="utf-8")
-    text = write_folder_report(tmp_path, {}, lambda _: {}).read_text(encoding="utf-8")
+    text = write_folder_report(tmp_path, {}).read_text(encoding="utf-8")
     clinic = "Clinic &lt;of&gt; 2024"
     assert f"for the owner of the rows of {clinic}, Twin and Twin." in text
     drawing = re.search(r'id="figure-mse".*?<svg.*?</svg>', text, re.DOTALL).group()

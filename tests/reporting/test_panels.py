@@ -1,4 +1,4 @@
-"""What the figures of the cards share."""
+"""What the figures of the experiments share."""
 
 import io
 

@@ -38,7 +38,7 @@ def test_committed_configurations_can_be_run(path, monkeypatch):
     if "configs" in content:  # of several, each of which is here
         assert {ROOT / name for name in content["configs"]} < set(path.parent.iterdir())
     else:
-        assert resolve.resolve(content, registry.cards(), probe=False).config.results_dir
+        assert resolve.resolve(content, registry.experiments(), probe=False).config.results_dir
 
 
 def test_parameters_of_a_learner_on_synthetic_rows_are_the_learners():

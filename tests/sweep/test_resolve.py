@@ -5,7 +5,7 @@ from tiers import others_slow
 
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiments
 from marginalia.sweep import resolve as sweep
 
 OWN = {
@@ -35,7 +35,7 @@ def test_no_task_encodes_a_column_that_it_drops(name):
 def test_own_data_is_planned(offline):
     (offline / "mine.csv").write_text("a,y\n0,1\n")
     (offline / "mine.json").write_text('{"a": 2, "y": 2}')
-    ready = sweep.prepare({"datasets": [OWN], "methods": ["logistic"]}, cards())
+    ready = sweep.prepare({"datasets": [OWN], "methods": ["logistic"]}, experiments())
     assert list(ready.entries) == ["mine"]
     assert ready.entries["mine"].files["table"].path == str(offline / "mine.csv")
     assert list(ready.figures()) == ["auc"]
@@ -43,7 +43,7 @@ def test_own_data_is_planned(offline):
 
 def test_a_removed_setting_of_a_study_names_the_alternative():
     with pytest.raises(InputError, match=r"feature_files was removed in 3\.0; call removal_curve"):
-        sweep.prepare({"studies": {"adaptive_margin_x1": {"feature_files": ["vit.npz"]}}, "methods": []}, cards())
+        sweep.prepare({"studies": {"adaptive_margin_x1": {"feature_files": ["vit.npz"]}}, "methods": []}, experiments())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_removed_setting_of_a_study_names_the_alternative():
 )
 def test_unusable_data_is_one_line(offline, datasets, said):
     with pytest.raises(InputError) as error:
-        sweep.prepare({"datasets": datasets}, cards())
+        sweep.prepare({"datasets": datasets}, experiments())
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -73,7 +73,7 @@ def test_the_removed_budget_file_of_a_sweep_names_the_alternative(offline):
 
 @pytest.mark.slow
 def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
-    ready = sweep.prepare({"methods": ["ols", "logistic"]}, cards())
+    ready = sweep.prepare({"methods": ["ols", "logistic"]}, experiments())
     assert ready.resolution.stand_ins
     assert set(ready.entries) == set(catalogue.STAND_INS)
     assert set(ready.resolution.missing) == set(catalogue.AUTO)
@@ -81,12 +81,12 @@ def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
     assert json.loads(note.read_text())["stand_ins"]
     # A cluster job must not look again: it reads what the main process wrote.
     monkeypatch.setattr(sweep, "resolve_auto", lambda: pytest.fail("looked again"))
-    assert sweep.prepare({"methods": ["ols", "logistic"]}, cards(), probe=False).resolution == ready.resolution
+    assert sweep.prepare({"methods": ["ols", "logistic"]}, experiments(), probe=False).resolution == ready.resolution
 
 
 def test_figures_of_several_experiments_carry_their_names(offline):
     blocks = {"one": {"datasets": ["diabetes"], "methods": ["ssp"]}, "two": {"datasets": ["breast_cancer"]}}
-    ready = sweep.prepare({"experiments": blocks}, cards())
+    ready = sweep.prepare({"experiments": blocks}, experiments())
     names = ready.figures()
     assert list(names) == ["one_mse", "one_certificates", "two_auc", "two_marginal_error", "two_certificates"]
     assert names["one_mse"] == ("one", "mse")
@@ -97,7 +97,7 @@ def test_an_experiment_may_leave_its_figures_to_a_comparison(offline):
         "one": {"datasets": ["diabetes"], "methods": ["ssp"], "figures": False},
         "two": {"datasets": ["diabetes"]},
     }
-    names = sweep.prepare({"experiments": blocks}, cards()).figures()
+    names = sweep.prepare({"experiments": blocks}, experiments()).figures()
     assert {experiment for experiment, _ in names.values()} == {"two"}
     assert set(names) >= {"two_mse", "two_certificates"}
 

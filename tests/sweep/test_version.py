@@ -8,7 +8,7 @@ import pytest
 
 import marginalia
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiments
 from marginalia.sweep import version
 from marginalia.sweep.version import version_of_arm
 
@@ -79,7 +79,7 @@ def test_figures_pages_and_verbs_run_no_fit_again(changed_by):
 
 def test_an_experiment_runs_again_by_its_own_modules_and_tables(changed_by):
     def versions():
-        return {name: version.version_of(card.run) for name, card in cards().items()}
+        return {name: version.version_of(one.rows) for name, one in experiments().items() if one.rows}
 
     changed = changed_by("papers/chebyshev/chebyshev_x1.py", versions)
     assert "chebyshev_x1" in changed

@@ -13,8 +13,9 @@ from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.version import version_of
 
 try:
-    COMPARISONS = registry.comparisons(config.get("comparisons", ()))
-    SWEEP = resolve.prepare(config, registry.cards(), probe=workflow.is_main_process)
+    SWEEP = resolve.prepare(
+        config, registry.experiments(), probe=workflow.is_main_process
+    )
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)
     os._exit(2)  # one line and no traceback: nothing has been started yet
@@ -34,8 +35,8 @@ if (
         os.chmod(SWEEP.config.results_dir, 0o700)
 
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
-COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
-COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
+DRAWN = [name for name, one in SWEEP.experiments.items() if one.experiment.figure]
+UNDRAWN = [name for name in SWEEP.experiments if name not in DRAWN]
 OTHER_METRICS = [
     metric.id
     for metric in METRICS.values()
@@ -43,12 +44,17 @@ OTHER_METRICS = [
 ]
 
 
+def one_of(names):
+    """Return the pattern that these names match and nothing else."""
+    return "|".join(map(re.escape, names)) or "none"
+
+
 wildcard_constraints:
     experiment=r"[^/]+",
     dataset=r"[^/]+",
     group=r"[^/]+",
     batch=r"[^/]+",
-    study="|".join(map(re.escape, SWEEP.studies)) or "none",
+    study=one_of(SWEEP.experiments),
     part=r"[^/]+",
 
 
@@ -107,38 +113,64 @@ def version_of_data(wildcards):
     return version_of("marginalia.sweep.prepare", reader)
 
 
-def parts_of(study):
-    """Return the files of an experiment's parts, by part."""
-    card, settings = SWEEP.studies[study]
-    return {
-        part: f"<results>/studies/{study}/{part}.parquet"
-        for part in card.parts(settings)
-    }
+def parts_of(studies):
+    """Return the files of the parts of some experiments with runs of their own."""
+    return [
+        f"<results>/studies/{study}/{part}.parquet"
+        for study in studies
+        for part in SWEEP.studies[study].experiment.part_names(
+            SWEEP.studies[study].settings
+        )
+    ]
 
 
-def parts_of_study(wildcards):
-    return list(parts_of(wildcards.study).values())
+def needed_studies(wildcards):
+    """Return the experiments whose tables an experiment needs, of those that run."""
+    needs = SWEEP.experiments[wildcards.study].experiment.needs
+    return [name for name in needs if name in SWEEP.studies]
 
 
-def parts_of_all(studies):
-    return [path for study in studies for path in parts_of(study).values()]
+def rows_of_study(wildcards):
+    if wildcards.study in SWEEP.studies:
+        return parts_of([wildcards.study])
+    return all_records(wildcards)
+
+
+def parts_of_needed_studies(wildcards):
+    return parts_of(needed_studies(wildcards))
+
+
+def settings_of_needed_studies(wildcards):
+    return {name: SWEEP.studies[name].settings for name in needed_studies(wildcards)}
 
 
 def data_of_study(wildcards):
     return [
         f"<results>/data/{name}/dataset.json"
-        for name in SWEEP.studies[wildcards.study][0].datasets
+        for name in SWEEP.studies[wildcards.study].experiment.datasets
     ]
 
 
+def file_of_study(wildcards):
+    return SWEEP.experiments[wildcards.study].file
+
+
 def settings_of_study(wildcards):
-    return SWEEP.studies[wildcards.study][1]
+    return SWEEP.experiments[wildcards.study].settings
+
+
+def code_of(study):
+    """Return what makes the tables and the figure of an experiment: modules, and the file of a user's."""
+    one = SWEEP.experiments[study]
+    own = [one.file] if one.file else one.experiment.functions()
+    return ["marginalia.reporting.experiments", *own]
 
 
 def version_of_part(wildcards):
-    return version_of(SWEEP.studies[wildcards.study][0].run)
+    one = SWEEP.studies[wildcards.study]
+    return version_of(one.file or one.experiment.rows)
 
 
 def version_of_study(wildcards):
-    card = SWEEP.studies[wildcards.study][0]
-    return version_of(card.tables, card.figure)
+    studies = [wildcards.study, *needed_studies(wildcards)]
+    return version_of(*(root for study in studies for root in code_of(study)))

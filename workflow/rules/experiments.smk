@@ -1,5 +1,5 @@
 rule run_part:
-    """Run one part of an experiment of a paper."""
+    """Run one part of an experiment."""
     input:
         data=data_of_study,
     output:
@@ -16,6 +16,7 @@ rule run_part:
         mem_mb=memory(4000),
         runtime=240,
     params:
+        file=file_of_study,
         settings=settings_of_study,
         seed=SWEEP.config.seed,
         code=version_of_part,
@@ -24,9 +25,10 @@ rule run_part:
 
 
 rule tabulate_experiment:
-    """Turn the rows of all parts into the tables and the figure of an experiment."""
+    """Turn the rows of an experiment, its own or the sweep's, into its tables and its figure."""
     input:
-        parts_of_study,
+        rows=rows_of_study,
+        needs=parts_of_needed_studies,
     output:
         table=report(
             "<results>/tables/{study}.csv",
@@ -39,6 +41,8 @@ rule tabulate_experiment:
         "<logs>/studies/{study}.log",
     benchmark:
         "<benchmarks>/studies/{study}.tsv"
+    wildcard_constraints:
+        study=one_of(DRAWN),
     retries: 2
     conda:
         "../envs/marginalia.yaml"
@@ -46,63 +50,17 @@ rule tabulate_experiment:
         mem_mb=memory(1000),
         runtime=30,
     params:
+        file=file_of_study,
         settings=settings_of_study,
+        needs=settings_of_needed_studies,
+        titles=SWEEP.config.titles(),
         code=version_of_study,
     script:
         "../scripts/tabulate_experiment.py"
 
 
-rule compare_with_papers:
-    """Compare results with what a paper says."""
-    input:
-        records=all_records,
-        studies=parts_of_all(COMPARISON_CARDS),
+use rule tabulate_experiment as tabulate_without_figure with:
     output:
-        expand("<results>/tables/{name}.csv", name=COMPARISONS),
-    log:
-        "<logs>/comparisons.log",
-    benchmark:
-        "<benchmarks>/comparisons.tsv"
-    retries: 2
-    conda:
-        "../envs/marginalia.yaml"
-    resources:
-        mem_mb=memory(1000),
-        runtime=30,
-    params:
-        names=list(COMPARISONS),
-        settings={name: SWEEP.studies[name][1] for name in COMPARISON_CARDS},
-        code=version_of(
-            *(c.table for c in COMPARISONS.values()),
-            *(SWEEP.studies[name][0].tables for name in COMPARISON_CARDS),
-        ),
-    script:
-        "../scripts/compare_with_papers.py"
-
-
-rule draw_comparisons:
-    """Draw the comparisons that have a figure."""
-    input:
-        expand("<results>/tables/{name}.csv", name=COMPARISON_FIGURES),
-    output:
-        expand(
-            "<results>/figures/{name}.{ending}",
-            name=COMPARISON_FIGURES,
-            ending=("png", "svg", "pdf"),
-        ),
-    log:
-        "<logs>/comparison_figures.log",
-    benchmark:
-        "<benchmarks>/comparison_figures.tsv"
-    retries: 2
-    conda:
-        "../envs/marginalia.yaml"
-    resources:
-        mem_mb=memory(1000),
-        runtime=30,
-    params:
-        figures=COMPARISON_FIGURES,
-        titles=SWEEP.config.titles(),
-        code=version_of(*(COMPARISONS[name].figure for name in COMPARISON_FIGURES)),
-    script:
-        "../scripts/draw_comparisons.py"
+        table="<results>/tables/{study}.csv",
+    wildcard_constraints:
+        study=one_of(UNDRAWN),

@@ -2,7 +2,7 @@ rule gather_rows:
     """Gather the rows of every run in one file, from which all tables can be made again."""
     input:
         records=all_records,
-        studies=parts_of_all(SWEEP.studies),
+        studies=parts_of(SWEEP.studies),
     output:
         "<results>/rows.parquet",
     log:
@@ -25,12 +25,11 @@ rule write_report:
     """Write the report: one page with everything in it."""
     input:
         tables=rules.aggregate_tables.output,
-        comparisons=expand("<results>/tables/{name}.csv", name=COMPARISONS),
         rows="<results>/rows.parquet",
-        studies=expand("<results>/tables/{study}.csv", study=SWEEP.studies),
+        studies=expand("<results>/tables/{study}.csv", study=SWEEP.experiments),
         figures=expand(
             "<results>/figures/{figure}.png",
-            figure=[*COMPARISON_FIGURES, *FIGURES, *SWEEP.studies],
+            figure=[*FIGURES, *DRAWN],
         ),
         datasets=expand("<results>/data/{dataset}/dataset.json", dataset=SWEEP.entries),
     output:
@@ -59,8 +58,7 @@ rule write_report:
         stand_ins=SWEEP.resolution.stand_ins,
         code=version_of(
             "marginalia.reporting.html.folder",
-            *(card.figure for card, _ in SWEEP.studies.values()),
-            *(COMPARISONS[name].figure for name in COMPARISON_FIGURES),
+            *(root for study in DRAWN for root in code_of(study)),
         ),
     script:
         "../scripts/write_report.py"

@@ -23,4 +23,4 @@ with logged(snakemake.log[0]):
         stand_ins=snakemake.params.stand_ins,
     )
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
-    write_folder_report(Path(snakemake.output.page).parent, registry.cards(), registry.comparisons)
+    write_folder_report(Path(snakemake.output.page).parent, registry.experiments())

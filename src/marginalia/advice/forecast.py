@@ -158,8 +158,8 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
     """Return what the cost of a job is the sum of."""
     match place:
         case ("run_part", study, _):
-            card, settings = sweep.studies[study]
-            return (costs.job("study", study, "measured" if dict(card.defaults) == settings else "other data"),)
+            experiment, settings, _ = sweep.studies[study]
+            return (costs.job("study", study, "measured" if dict(experiment.defaults) == settings else "other data"),)
         case ("run_methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]
             return (costs.job("rule", "run_methods"), *_fits(job, sweep, costs))

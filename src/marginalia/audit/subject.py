@@ -19,11 +19,12 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.fit import Budget, build, fit
 from marginalia.methods.foreign import accepted, check_constructor, construct
-from marginalia.methods.record import Arm, Method, class_from_file, try_import
+from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import EVERY
 from marginalia.methods.task import Task
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.user_code import class_from_file, try_import
 
 Fit = Callable[[SyntheticTable, int | None, float, float], Any]  # rows, random_state, epsilon, delta
 
@@ -273,7 +274,7 @@ def _only_class(path: Path) -> type:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise InputError(f"method file {path} cannot be read: {error}") from None
+        raise InputError(f"Python file {path} cannot be read: {error}") from None
     names = [n.name for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
     if len(names) == 1:
         return class_from_file(path, names[0])

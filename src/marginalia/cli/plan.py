@@ -28,9 +28,7 @@ def plan(
     base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
     content = config.overlay(base, config.read_content(configfile)) if configfile is not None else base
     together = config.run_together(content)
-    for own in together.values():
-        registry.comparisons(config.parse(own).comparisons)
-    parts = {name: sweep.resolve(own, registry.cards()) for name, own in together.items()}
+    parts = {name: sweep.resolve(own, registry.experiments()) for name, own in together.items()}
     whole = forecast(parts.values()).summary(cores)
     if len(parts) > 1:
         whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}

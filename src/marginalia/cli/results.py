@@ -23,7 +23,7 @@ def report(
     from marginalia.reporting.html.folder import write_folder_report
     from marginalia.reporting.verification.verify import folders
 
-    pages = [write_folder_report(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
+    pages = [write_folder_report(folder, registry.experiments()) for folder in folders(results)]
     sizes = {str(page): page.stat().st_size for page in pages}
     return Answer(sizes, [f"{page}: {size / 1e6:.2f} MB" for page, size in sizes.items()])
 
@@ -54,8 +54,8 @@ def verify(
     found, redrawn = [], []
     for folder in folders(results):
         rows = read(folder / FILE)
-        one = verify(folder, rows, registry.cards(), registry.comparisons)
-        said = drawn.differences(folder, rows, registry.cards(), registry.comparisons, one.studies)
+        one = verify(folder, rows, registry.experiments())
+        said = drawn.differences(folder, rows, registry.experiments(), one.studies)
         redrawn += [f"{folder.name}: {what}" for what in said]
         found.append(one)
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]

@@ -1,1 +1,1 @@
-"""The papers that are rerun: a wing for each, with its cards, its theory and its published values."""
+"""The papers that are rerun: a package for each, with its experiments, its theory and its published values."""

@@ -26,8 +26,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from marginalia.card import Frame
 from marginalia.errors import InputError, unknown_name
+from marginalia.experiment import Frame
 from marginalia.methods.registry import EVERY, method
 from marginalia.reporting.pairwise import CLEAR, LEVELS, Test, p_value, pairwise, smallest_margin
 from marginalia.reporting.verdicts import COLUMNS, claim_row

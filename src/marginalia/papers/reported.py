@@ -1,11 +1,11 @@
-"""Published values: one CSV file for each table or list that a paper prints, in the folder ``reported`` of its wing."""
+"""Published values: one CSV file for each table or list that a paper prints, in its folder ``reported``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from marginalia.card import Frame
 from marginalia.errors import unknown_name
+from marginalia.experiment import Frame
 
 
 def reported(stem: str) -> Frame:
@@ -14,7 +14,7 @@ def reported(stem: str) -> Frame:
     Raises
     ------
     InputError
-        No wing has such a file.
+        No paper has such a file.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Means over trials, with standard errors, for the tables of cards."""
+"""Means over trials, with standard errors, for the tables of experiments."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str], s
     groups = rows.groupby(list(keys), dropna=False)[list(values)]  # one block: by columns last digits would differ
     spreads = groups.agg({"stderr": "sem", "std": "std"}[spread]).add_suffix(f"_{spread}")
     return groups.mean().join(spreads).assign(n_trials=groups.size()).reset_index()
+
+
+def rounded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Round every column of floats to the digits that published tables carry."""
+    from marginalia.reporting.tables import round_significant
+
+    return frame.assign(**{str(name): round_significant(frame[name]) for name in frame.select_dtypes("float")})
 
 
 def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:

@@ -1,6 +1,6 @@
-"""What the figures of the papers' cards share: panels of curves with bars or bands, and one legend below them.
+"""What the figures of the papers' experiments share: panels of curves with bars or bands, and one legend below them.
 
-Matplotlib is imported by the functions that draw: the plan imports every card, and the cards import this module.
+Matplotlib is imported by the functions that draw: the plan imports every experiment, and those import this module.
 """
 
 from __future__ import annotations

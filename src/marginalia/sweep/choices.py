@@ -13,9 +13,10 @@ from pydantic import Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.foreign import accepted, check_constructor
-from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, frozen, try_import
+from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, frozen
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.peers.record import PREFIX, is_peer, record
+from marginalia.user_code import class_from_file, try_import
 from marginalia.validation import Strict
 
 # What a fit is given by the sweep; a configuration has its own keys for these.

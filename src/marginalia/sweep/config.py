@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from marginalia.data import files
 from marginalia.errors import InputError
@@ -29,6 +29,28 @@ def _method_words(schema: dict[str, Any]) -> None:
     del schema["type"]
     items = {"anyOf": [{"type": "string"}, schema.pop("items")]}
     schema["anyOf"] = [{"enum": ["all", "default"], "type": "string"}, {"items": items, "type": "array"}]
+
+
+def _study_words(schema: dict[str, Any]) -> None:
+    """Let the schema of ``studies`` take what its validator takes: an id for an entry, or settings by id."""
+    del schema["type"]
+    items = {"anyOf": [{"type": "string"}, schema.pop("items")]}
+    settings = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+    schema["anyOf"] = [{"items": items, "type": "array"}, {"additionalProperties": settings, "type": "object"}]
+
+
+class StudyChoice(Strict):
+    """One entry of ``studies``: an experiment of a paper, or one in your own file."""
+
+    id: Name | None = Field(None, description="id of an experiment of a paper")
+    file: str | None = Field(None, description="Python file with an Experiment of your own")
+    settings: dict[str, Any] = Field({}, description="what it shall run, where that is not its default")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> StudyChoice:
+        if (self.id is None) == (self.file is None):
+            raise ValueError("give 'id', of an experiment of a paper, or 'file', of your own")
+        return self
 
 
 class Settings(Strict):
@@ -93,7 +115,7 @@ class Settings(Strict):
         return tuple(sorted(set(value)))
 
 
-class Experiment(Settings):
+class Block(Settings):
     """One named block of the sweep."""
 
     name: Name
@@ -106,25 +128,37 @@ class Config(Settings):
     results_dir: str = Field("results", min_length=1)
     comparisons: tuple[str, ...] = Field(
         (),
-        description="cards whose tables compare the results with a paper's, or rank the methods: dd_ssp, cross_paper",
+        description="papers whose experiments on the results are made: they compare with a paper, test its claims, or "
+        "rank the methods",
     )
     configs: tuple[str, ...] = Field(
         (), description="configuration files that are run together, each over this one and with its own results_dir"
     )
-    studies: dict[Name, dict[str, Any] | None] = Field(
-        {}, description="experiment cards of their own kind, by id, with settings that override theirs"
+    studies: tuple[StudyChoice, ...] = Field(
+        (),
+        description="experiments with runs of their own: ids, or entries with settings or with a file of your own",
+        json_schema_extra=_study_words,
     )
     experiments: dict[Name, dict[str, Any]] = Field(
         {}, description="named blocks that override the defaults; none: one experiment named 'sweep'"
     )
 
-    def blocks(self) -> tuple[Experiment, ...]:
+    @field_validator("studies", mode="before")
+    @classmethod
+    def _studies_are_entries(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):  # id: settings
+            return [{"id": name, "settings": {} if given is None else given} for name, given in value.items()]
+        if isinstance(value, list | tuple):
+            return [{"id": v} if isinstance(v, str) else v for v in value]
+        raise ValueError("input should be a list, such as [chebyshev_x1, {file: my_experiment.py}]")
+
+    def blocks(self) -> tuple[Block, ...]:
         """Return the experiments in the order of the file, defaults filled in."""
         shared = {k: getattr(self, k) for k in Settings.model_fields}
         if not self.experiments:
-            return (Experiment(name="sweep", **shared),)
+            return (Block(name="sweep", **shared),)
         return tuple(
-            _validate(Experiment, {**shared, **(block or {}), "name": name}, f"experiments.{name}")
+            _validate(Block, {**shared, **(block or {}), "name": name}, f"experiments.{name}")
             for name, block in self.experiments.items()
         )
 

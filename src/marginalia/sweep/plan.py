@@ -26,7 +26,7 @@ from marginalia.sweep.choices import (
     own_method,
     select,
 )
-from marginalia.sweep.config import Config, Experiment, epsilon_text
+from marginalia.sweep.config import Block, Config, epsilon_text
 from marginalia.sweep.metrics import METRICS
 from marginalia.sweep.version import version_of_arm
 
@@ -41,7 +41,7 @@ class Job:
 
     Attributes
     ----------
-    experiment : Experiment
+    experiment : Block
     dataset : str
     group : str
         Cheap methods run together, since starting a process costs more than their fits: ``learners`` and
@@ -57,7 +57,7 @@ class Job:
         Where the method is, if it is in a file of the user's.
     """
 
-    experiment: Experiment
+    experiment: Block
     dataset: str
     group: str
     batch: str
@@ -181,7 +181,7 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     return Plan(jobs)
 
 
-def _check_arms(block: Experiment, registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
+def _check_arms(block: Block, registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
     """Refuse what has no proof for the block's relation, and what its protocol never does; name unknown data sets."""
     for arm in arms:
         if arm.is_private and block.relation not in registry[arm.method].relations:

@@ -7,21 +7,32 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.datasets import Resolution, load, resolve_auto, unreachable_reason
 from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
+from marginalia.experiment import Experiment, own_experiment
 from marginalia.methods.task import Task
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
-from marginalia.sweep.metrics import HEADLINES
+from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.plan import Job, Plan, plan
 from marginalia.sweep.protocols import tasks_of
+from marginalia.user_code import try_import
+
+OTHER_TABLES = ("certificates", "failures", "timings")  # of a sweep, beside a table for each metric
+
+
+class Chosen(NamedTuple):
+    """An experiment that a configuration runs, with its settings, and the file of the user's that holds it."""
+
+    experiment: Experiment
+    settings: dict[str, Any]
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,20 @@ class Sweep:
         Every data set that some experiment uses.
     resolution : Resolution
         What ``datasets: auto`` became: names, what is missing and why, whether embedded tables stand in.
-    studies : dict of id to (card, settings)
-        Cards as `marginalia.papers.registry.cards` has them: this floor knows none of them.
+    experiments : dict of id to Chosen
+        Those with runs of their own, and those on the records of the sweep.
     """
 
     config: Config
     plan: Plan
     entries: dict[str, Entry]
     resolution: Resolution
-    studies: dict[str, tuple[Card, dict[str, Any]]]
+    experiments: dict[str, Chosen]
+
+    @property
+    def studies(self) -> dict[str, Chosen]:
+        """The experiments with runs of their own."""
+        return {name: one for name, one in self.experiments.items() if one.experiment.rows}
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -74,12 +90,12 @@ class Sweep:
         return shown
 
 
-def prepare(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: bool = True) -> Sweep:
+def prepare(content: Mapping[str, Any], known: Mapping[str, Experiment], *, probe: bool = True) -> Sweep:
     """Validate a configuration, find its data sets, plan its jobs, and note what ``auto`` became.
 
     Parameters and errors are those of `resolve`.
     """
-    ready = resolve(content, cards, probe=probe)
+    ready = resolve(content, known, probe=probe)
     note = _note(ready.config)
     text = json.dumps(asdict(ready.resolution), indent=1) + "\n"
     automatic = any(block.datasets == "auto" for block in ready.config.blocks())
@@ -88,15 +104,15 @@ def prepare(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: boo
     return ready
 
 
-def resolve(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: bool = True) -> Sweep:
+def resolve(content: Mapping[str, Any], known: Mapping[str, Experiment], *, probe: bool = True) -> Sweep:
     """Validate a configuration, find its data sets, and plan its jobs; nothing is written.
 
     Parameters
     ----------
     content : mapping
         The parsed configuration.
-    cards : mapping of id to Card
-        What may stand under ``studies``.
+    known : mapping of id to Experiment
+        Those of the papers, which a lower layer does not import.
     probe : bool
         Look (cache, mirror, then the network) for the data sets of ``auto``; False reads what an earlier
         call with True found, so that the many processes of a cluster run agree and do not ask again.
@@ -125,43 +141,52 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: boo
                 check_entry(entry)
                 checked.add(entry.name)
             chosen[block.name][entry.name] = tasks_of(entry)
-    studies = chosen_cards(config, cards)
-    for study, _ in studies.values():
+    experiments = chosen_experiments(config, known)
+    for study, *_ in experiments.values():
         for name in study.datasets:
             entry = entries.setdefault(name, catalogue.entry(name))
             if probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
-    return Sweep(config, plan(config, chosen), entries, resolution, studies)
+    return Sweep(config, plan(config, chosen), entries, resolution, experiments)
 
 
 def _note(config: Config) -> Path:
     return Path(config.results_dir) / "data" / "auto.json"
 
 
-def chosen_cards(config: Config, cards: Mapping[str, Card]) -> dict[str, tuple[Card, dict[str, Any]]]:
-    """Return the cards under ``studies`` by id, each with its settings.
+def chosen_experiments(config: Config, known: Mapping[str, Experiment]) -> dict[str, Chosen]:
+    """Return the experiments under ``comparisons`` and ``studies`` by id.
 
     Raises
     ------
     InputError
-        There is no such card, or it has no such setting.
+        There is no such experiment, it has no such setting, or a file of the user's holds none.
     """
-    return {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
-
-
-def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Card]) -> tuple[Card, dict[str, Any]]:
-    if name not in cards:
-        raise unknown_name("study", name, cards)
-    card = cards[name]
-    for key in settings:
-        if key == "feature_files":
+    papers = list(dict.fromkeys(one.paper for one in known.values() if one.paper))
+    for paper in config.comparisons:
+        if paper not in papers:
+            raise unknown_name("comparison", paper, papers)
+    chosen = {
+        name: Chosen(one, {}) for paper in config.comparisons for name, one in known.items() if one.paper == paper
+    }
+    with_runs = [name for name, one in known.items() if one.rows]
+    for choice in config.studies:
+        if choice.file:
+            try_import(Path(choice.file))
+            one = own_experiment(choice.file, {*known, *METRICS, *OTHER_TABLES})
+        elif choice.id in with_runs:
+            one = known[choice.id]
+        else:
+            raise unknown_name("study", str(choice.id), with_runs)
+        if one.id in chosen:
+            raise InputError(f"studies: '{one.id}' is chosen twice; take one out")
+        if "feature_files" in choice.settings:
             raise InputError(
-                f"study '{name}': feature_files was removed in 3.0; call removal_curve(Sample(X, y), C=..., "
+                f"study '{one.id}': feature_files was removed in 3.0; call removal_curve(Sample(X, y), C=..., "
                 "max_share=...) of marginalia.papers.adaptive_margin.runs with your own features"
             )
-        if key not in card.defaults:
-            raise unknown_name(f"setting of study '{name}'", key, card.defaults)
-    return card, {**card.defaults, **settings}
+        chosen[one.id] = Chosen(one, one.settings(choice.settings), choice.file or "")
+    return chosen
 
 
 def _resolution(note: Path, *, probe: bool) -> Resolution:

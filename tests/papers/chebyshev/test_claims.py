@@ -7,7 +7,7 @@ import pytest
 from marginalia.papers.chebyshev.chebyshev_x1 import theorem_slope, wang_slope
 from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
 from marginalia.papers.chebyshev.judges import JUDGES, verdicts
-from marginalia.papers.registry import comparison
+from marginalia.papers.registry import experiment
 from marginalia.reporting.verdicts import COLUMNS
 
 
@@ -45,7 +45,7 @@ def test_without_tables_nothing_is_tested():
     assert tuple(table.columns) == COLUMNS
     assert set(table["verdict"]) == {"not tested"}
     assert table["id"].is_unique
-    assert comparison("chebyshev_verdicts").paper == "chebyshev"
+    assert experiment("chebyshev_verdicts").paper == "chebyshev"
     assert len(table) == len(JUDGES)
 
 
@@ -95,7 +95,7 @@ def test_the_error_is_judged_over_epsilon_up_to_one():
 
 
 def test_privacy_fails_wherever_the_true_epsilon_is_above_the_nominal():
-    found = judged({"chebyshev_x5_true_epsilon": true_epsilons()})
+    found = judged({"chebyshev_x5_true_epsilon": pd.DataFrame(true_epsilons())})
     assert tuple(found.loc["privacy", ["held", "tested", "verdict"]]) == (0, 12, "not held")
     assert tuple(found.loc["privacy_from_1", ["held", "tested", "verdict"]]) == (0, 36, "not held")
 

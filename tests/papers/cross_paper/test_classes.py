@@ -1,9 +1,9 @@
-"""The card of targets of more than two classes: what is ranked, and that it is the right column of scores."""
+"""The experiment of targets of more than two classes: what is ranked, and that it is the right column of scores."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from card_contract import check_card
+from contract import check_experiment
 from sklearn.metrics import roc_auc_score
 
 from marginalia.data.domain import Column, Domain
@@ -36,8 +36,8 @@ def rows(prepared):
 
 
 @pytest.mark.slow
-def test_the_card(prepared):
-    check_card("cross_paper_classes", SMALL, prepared)
+def test_the_experiment(prepared):
+    check_experiment("cross_paper_classes", SMALL, prepared)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The card of the defaults: the rule's value is the origin, and other ridges act as they must."""
+"""The experiment of the defaults: the rule's value is the origin, and other ridges act as they must."""
 
 import numpy as np
 import pandas as pd

@@ -1,9 +1,9 @@
-"""The card of the noiseless limits: the same fit without its noise, and what is said to bind."""
+"""The experiment of the noiseless limits: the same fit without its noise, and what is said to bind."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from card_contract import check_card
+from contract import check_experiment
 
 from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
@@ -53,8 +53,8 @@ def sample():
 
 
 @pytest.mark.slow
-def test_the_card(prepared):
-    check_card("cross_paper_limits", SMALL, prepared)
+def test_the_experiment(prepared):
+    check_experiment("cross_paper_limits", SMALL, prepared)
 
 
 def test_ssp_without_noise_is_ridge_regression_on_exact_sums(sample):

@@ -12,9 +12,10 @@ from marginalia.papers.dd_ssp.dd_ssp_model_size import model_size
 from marginalia.papers.dd_ssp.figures import COST_CHARGED, COST_EXACT, draw, figure3, figure5, figure6
 from marginalia.papers.dd_ssp.judges import JUDGES, smallest_certifiable_epsilon, verdicts
 from marginalia.papers.dd_ssp.run_times import beside_reported, growth
-from marginalia.papers.registry import comparisons
+from marginalia.papers.registry import experiments
 from marginalia.reporting.verdicts import COLUMNS as VERDICT_COLUMNS
 from marginalia.sweep.records import COLUMNS
+from marginalia.sweep.resolve import resolve
 
 # (experiment, dataset, task, method, variant, calibration, mean at epsilon .1 and 1)
 SETTINGS = [
@@ -252,10 +253,10 @@ def test_half_the_model_size_is_compared_in_seconds_and_accuracy(records):
     assert verdicts(records.assign(seconds=faster), {}).set_index("id").loc["c13a", "verdict"] == "held"
 
 
-@pytest.mark.parametrize(("cards", "said"), [(["ddssp"], "did you mean 'dd_ssp'?"), ("dd_ssp", "expected a list")])
-def test_bad_cards_are_one_line(cards, said):
+@pytest.mark.parametrize(("papers", "said"), [(["ddssp"], "did you mean 'dd_ssp'?"), ("dd_ssp", "comparisons")])
+def test_a_bad_name_of_a_paper_is_one_line(papers, said):
     with pytest.raises(InputError) as error:
-        comparisons(cards)
+        resolve({"methods": [], "datasets": [], "comparisons": papers}, experiments())
     assert said in str(error.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 from marginalia.data import Domain, Table
 from marginalia.methods.aim import AIM
 from marginalia.papers.excess_risk.excess_risk_c3 import CONFIDENCE, bound_table, coverage, distances, figure, fits
-from marginalia.papers.registry import comparison
+from marginalia.papers.registry import experiment
 
 
 def table_of(n=400, seed=0):
@@ -82,4 +82,4 @@ def test_the_table_averages_fits_and_the_figure_draws(fit):
     assert list(table["fits"]) == [2, 2]
     assert table["weighted_bound"].iloc[0] == pytest.approx(found["weighted_bound"] + 0.5, rel=1e-5)
     assert len(figure(table).axes) == 1
-    assert comparison("excess_risk_c3").needs == ("excess_risk_table2_strict",)
+    assert experiment("excess_risk_c3").needs == ("excess_risk_table2_strict",)

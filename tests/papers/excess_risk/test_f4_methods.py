@@ -11,12 +11,12 @@ from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.excess_risk_f4 import FITS, pairs
 from marginalia.papers.excess_risk.runs import fit_aim, splits
-from marginalia.papers.registry import card as card_of
+from marginalia.papers.registry import experiment as experiment_of
 from marginalia.sweep.protocols import Prepared
 
-CARD = card_of("excess_risk_f4")
+F4 = experiment_of("excess_risk_f4")
 SETTINGS = {
-    **CARD.defaults, "sets": ("heart@dpml",), "trials": 2, "aim": {"workload": 2, "max_model_mb": 1}
+    **F4.defaults, "sets": ("heart@dpml",), "trials": 2, "aim": {"workload": 2, "max_model_mb": 1}
 }  # fmt: skip
 PART = "heart@dpml,without_aim"
 
@@ -34,15 +34,15 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(data):
-    (part,) = CARD.parts(SETTINGS)
-    return CARD.run(part, SETTINGS, 0, data)
+    (part,) = F4.parts(SETTINGS)
+    return F4.run(part, SETTINGS, 0, data)
 
 
 @pytest.mark.slow
 def test_every_method_runs_and_repeats(rows, data):
     without = rows[rows["method"] != "aim"]
     first = without[without["trial"] == 0].dropna(axis=1, how="all").reset_index(drop=True)
-    pd.testing.assert_frame_equal(first, CARD.run(PART, {**SETTINGS, "trials": 1}, 0, data)[list(first)])
+    pd.testing.assert_frame_equal(first, F4.run(PART, {**SETTINGS, "trials": 1}, 0, data)[list(first)])
     assert list(first[["method", "variant", "inputs", "n_teachers"]].itertuples(index=False, name=None)) == [
         ("trivial", "", "", 0),
         ("logistic", "", "codes", 0),
@@ -83,7 +83,7 @@ def test_one_change_at_a_time(data, monkeypatch):
         return fit_aim(table, epsilon, **parameters)
 
     monkeypatch.setattr("marginalia.papers.excess_risk.excess_risk_f4.fit_aim", spy)
-    found = {fit: CARD.run(f"heart@dpml,{fit}", {**SETTINGS, "trials": 1}, 0, data) for fit in FITS}
+    found = {fit: F4.run(f"heart@dpml,{fit}", {**SETTINGS, "trials": 1}, 0, data) for fit in FITS}
     whole = Prepared.load(data["heart@dpml"]).table
     ((train, _),) = next(splits("heart@dpml", 0, 1, 0, whole.n_rows))
     assert [table.n_rows for table in seen] == [303, 242, 242]
@@ -101,7 +101,7 @@ def test_the_settings_follow_documented_numbers_alone(data, tmp_path):
     folder = tmp_path / "heart@dpml"
     whole = Prepared.load(data["heart@dpml"])
     Prepared(whole.name, whole.table.take(slice(280)), whole.tasks).save(folder)
-    rows = CARD.run(PART, {**SETTINGS, "trials": 1}, 0, {"heart@dpml": folder}).query("method == 'dp_sgd'")
+    rows = F4.run(PART, {**SETTINGS, "trials": 1}, 0, {"heart@dpml": folder}).query("method == 'dp_sgd'")
     spent = rows[rows["inputs"] == "codes"].set_index("variant")["epsilon_spent"]
     assert spent["published"] == pytest.approx(0.240, abs=1e-3)
     assert spent["tight"] == pytest.approx(1, abs=1e-3)
@@ -109,7 +109,7 @@ def test_the_settings_follow_documented_numbers_alone(data, tmp_path):
 
 @pytest.mark.slow
 def test_aim_in_the_table_is_ours_beside_what_the_paper_prints(rows):
-    table = CARD.tables(rows, SETTINGS)["excess_risk_f4"].set_index(["method", "variant", "inputs", "n_teachers"])
+    table = F4.tables(rows, SETTINGS)["excess_risk_f4"].set_index(["method", "variant", "inputs", "n_teachers"])
     own = rows[(rows["method"] == "aim") & (rows["variant"] == "as_published") & (rows["inputs"] == "codes")]
     line = table.loc["aim", "as_published", "codes", 0]
     assert line["mean"] == pytest.approx(own["accuracy"].mean(), rel=1e-5)
@@ -152,7 +152,7 @@ def test_pairs_are_compared_on_the_same_splits(aim, other, verdict):
 
 @pytest.mark.slow
 def test_the_steps_are_paired(rows):
-    table = CARD.tables(rows, SETTINGS)["excess_risk_ladder"].query("metric == 'empirical_risk'").set_index("step")
+    table = F4.tables(rows, SETTINGS)["excess_risk_ladder"].query("metric == 'empirical_risk'").set_index("step")
     own = rows[(rows["method"] == "aim") & (rows["inputs"] == "codes")].set_index(["variant", "trial"])
     lost = own["empirical_risk"] - own["real_empirical_risk"]
     change = lost["held_out"] - lost["as_published"]
@@ -163,7 +163,7 @@ def test_the_steps_are_paired(rows):
 
 @pytest.mark.slow
 def test_the_figure_has_six_bars_of_the_paper_and_four_of_ours(rows):
-    figure = CARD.figure(CARD.tables(rows, SETTINGS), SETTINGS)
+    figure = F4.figure(F4.tables(rows, SETTINGS), SETTINGS)
     (axes,) = figure.axes
     assert len(axes.patches) == 10
     assert axes.get_ylim()[0] == 0
@@ -172,12 +172,12 @@ def test_the_figure_has_six_bars_of_the_paper_and_four_of_ours(rows):
 @pytest.mark.slow
 def test_a_run_without_one_of_aims_fits_shows_the_others(rows):
     part = rows[~rows["variant"].isin(["held_out", "all_rows"])]
-    tables = CARD.tables(part, SETTINGS)
+    tables = F4.tables(part, SETTINGS)
     assert set(tables["excess_risk_f4_pairs"]["aim"]) == {"as_published"}
-    assert len(CARD.figure(tables, SETTINGS).axes[0].patches) == 9
+    assert len(F4.figure(tables, SETTINGS).axes[0].patches) == 9
 
 
 def test_an_unknown_set_is_one_line(data):
     with pytest.raises(InputError, match="did you mean") as caught:
-        CARD.run("hart@dpml,without_aim", SETTINGS, 0, data)
+        F4.run("hart@dpml,without_aim", SETTINGS, 0, data)
     assert "\n" not in str(caught.value)

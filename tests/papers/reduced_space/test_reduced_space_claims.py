@@ -5,7 +5,7 @@ import pytest
 
 from marginalia.papers.reduced_space import judges, reduced_space_epsilon
 from marginalia.papers.reduced_space.judges import GAMMA, verdicts
-from marginalia.papers.registry import cards, comparison
+from marginalia.papers.registry import experiment, experiments
 from marginalia.reporting.verdicts import COLUMNS
 
 OURS, PAPER, TREE, PARITIES = (getattr(reduced_space_epsilon, name) for name in ("OURS", "PAPER", "TREE", "PARITIES"))
@@ -22,10 +22,12 @@ def test_without_tables_nothing_is_tested():
     assert set(judge()["verdict"]) == {"not tested"}
 
 
-def test_it_asks_for_every_card_of_the_wing():
-    chosen = comparison("reduced_space_verdicts")
+def test_it_asks_for_every_experiment_of_the_paper():
+    chosen = experiment("reduced_space_verdicts")
     assert chosen.paper == "reduced_space"
-    assert set(chosen.needs) == {name for name in cards() if name.startswith("reduced_space")}
+    assert set(chosen.needs) == {
+        name for name, one in experiments().items() if one.rows and name.startswith("reduced_space")
+    }
 
 
 def fail(step, failures, allowed, n_trials=100, case="6 bits"):
@@ -154,7 +156,7 @@ def test_ties_do_not_count_for_kappa_and_noise_is_told_apart():
     assert (table.loc["S2.7b", "held"], table.loc["S2.7b", "tested"]) == (1, 1)  # m = 10 |F|
 
 
-def test_one_missing_card_leaves_the_claims_of_the_other():
+def test_one_missing_experiment_leaves_the_claims_of_the_other():
     kappa = [{"dataset": "a", "measure": "uniform", "asked": 10.0, "cells": 8.0}]
     assert judge(kappa=kappa).loc["S2.7", "verdict"] == "not held"
     assert judge(fail=[fail("x", 0, 0, case="20 bits")]).loc["S2.7", "verdict"] == "held"

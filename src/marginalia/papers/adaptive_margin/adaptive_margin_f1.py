@@ -6,21 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.adaptive_margin.looks import set_title
 from marginalia.papers.adaptive_margin.runs import Sample, digits_features, hard_svm, synthetic
 from marginalia.reporting.panels import drawing, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
-CARD = "adaptive_margin_f1"
+ID = "adaptive_margin_f1"
 DRAWN = "made-up points in the plane"
 PANELS = {"before": "all points", "replaced": "one point moved"}
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield margins before and after a change of one point; the points too, of the set in the plane."""
-    rng = np.random.default_rng(seed_sequence(root_seed, CARD))
+    rng = np.random.default_rng(seed_sequence(root_seed, ID))
     plane = _plane(settings["points"], rng)
     for state, rows in (("before", plane), ("replaced", _moved(plane))):
         w, margin = _margin(rows)
@@ -85,12 +84,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the margins before and after, and what is drawn."""
     margins = rows[rows["kind"] == "margin"].pivot(index=["set", "n"], columns="state", values="margin")
     drawn = rows[rows["set"] == DRAWN].drop(columns=["set", "n"])
-    return {CARD: margins.reset_index(), f"{CARD}_drawn": drawn}
+    return {ID: margins.reset_index(), f"{ID}_drawn": drawn}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the points with the best separating line, before and after one of them moved."""
-    drawn = tables[f"{CARD}_drawn"]
+    drawn = tables[f"{ID}_drawn"]
     with drawing(2, 2, entries=4, height=2.4, space=0.35) as (figure, axes):
         for ax, (state, title) in zip(axes, PANELS.items(), strict=True):
             points = rows_where(drawn, kind="point", state=state)
@@ -127,8 +126,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-F1 = Card(
-    id=CARD,
+F1 = Experiment(
+    id=ID,
     title="One changed point takes the whole margin",
     caption="As Figure 1 of the paper: the largest margin of a set of points in the plane, before and after one point "
     "(green square) changes sides. In the table, one row of a set gets the "
@@ -136,7 +135,7 @@ F1 = Card(
     f"{set_title('digits_3v8')}, made-up rows of margin 0.2).",
     defaults={"points": 40, "rows": 2000},
     parts=lambda settings: ["all"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

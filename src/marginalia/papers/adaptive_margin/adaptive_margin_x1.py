@@ -1,4 +1,4 @@
-"""Card X1: how the margin grows as the worst points are removed (Wang, Zhu and Wang, Appendix N).
+"""Experiment X1: how the margin grows as the worst points are removed (Wang, Zhu and Wang, Appendix N).
 
 Without privacy: this describes data sets, and its output must not be released for private ones.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 
-from marginalia.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Settings, Tables, part_name, part_values
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import FEATURES, digits_features, removal_curve
 from marginalia.reporting.panels import DASHED, drawing, outer_labels
 
-CARD = "adaptive_margin_x1"
+ID = "adaptive_margin_x1"
 
 
 def parts(settings: Settings) -> list[str]:
@@ -37,12 +37,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     at = {f"margin_at_{s:g}": points["margin"].where(points["share"] <= s + 1e-9) for s in (0.0, 0.02, 0.05)}
     marked = points.assign(first_separable_share=points["share"].where(points["margin"] > 0), **at)
     summary = marked.groupby(keys).agg({"first_separable_share": "min"} | dict.fromkeys(at, "last"))
-    return {CARD: points, f"{CARD}_summary": summary.reset_index()}
+    return {ID: points, f"{ID}_summary": summary.reset_index()}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the margin over the share of removed points, a panel a pair of classes."""
-    table = tables[CARD]
+    table = tables[ID]
     names, features = table["set"].unique(), table["features"].unique()
     colours = dict(zip(features, ("#767676", PURPLE, "#009E73", "#D55E00", "#0072B2"), strict=False))
     dashes = dict(zip(sorted(set(table["C"]), reverse=True), ("-", DASHED, (0, (1.5, 1.5))), strict=False))
@@ -57,11 +57,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X1 = Card(
-    id=CARD,
+X1 = Experiment(
+    id=ID,
     title="Margin over removed points",
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     caption="Geometric margin of the rows left (norm 1) after removing the points of smallest margin one by one, with "

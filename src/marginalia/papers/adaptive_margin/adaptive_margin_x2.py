@@ -1,4 +1,4 @@
-"""Card X2: test error over epsilon, which Wang, Zhu and Wang themselves never measure."""
+"""Experiment X2: test error over epsilon, which Wang, Zhu and Wang themselves never measure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES, arm_style, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, linear_svm, rows_of
@@ -19,7 +19,7 @@ from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, pairwise
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "adaptive_margin_x2"
+ID = "adaptive_margin_x2"
 RELATION = "replace_one"
 TABULAR = ("adult@dpml", "compas@dpml", "acs_employment@dd_ssp")
 PROTOTYPE = Path(__file__).parent / "measured" / "prototype.csv"
@@ -78,13 +78,12 @@ def parts(settings: Settings) -> list[str]:
     return names
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each method, epsilon and trial of the part."""
     name, *trial_of_table = part_values(part)
     sample = rows_of(name, data)
     for trial in map(int, trial_of_table or range(settings["digits_trials"])):
-        keys = (root_seed, CARD, name, trial)
+        keys = (root_seed, ID, name, trial)
         train, test = sample.halves(settings["test_fraction"], np.random.default_rng(seed_sequence(*keys)))
         where = {"dataset": name, "n_train": len(train.y), "d": train.X.shape[1], "trial": trial}
         yield from ({**where, **row} for row in _fits(train, test, settings, keys))
@@ -147,11 +146,11 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     wide = wide.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not_private").reset_index()
     wide.insert(1, "title", wide["dataset"].map(set_title))
     return {
-        CARD: summary,
-        f"comparison_{CARD}": comparison(summary),
-        f"{CARD}_wide": wide,
-        f"{CARD}_pairs": pairs(rows),
-        f"{CARD}_chosen_gamma": gammas,
+        ID: summary,
+        f"comparison_{ID}": comparison(summary),
+        f"{ID}_wide": wide,
+        f"{ID}_pairs": pairs(rows),
+        f"{ID}_chosen_gamma": gammas,
     }
 
 
@@ -202,7 +201,7 @@ def comparison(summary: Frame) -> Frame:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the test error over epsilon, a panel a data set."""
-    table = tables[CARD]
+    table = tables[ID]
     names = [name for name in settings["sets"] if name in set(table["dataset"])]
     perturbed, sgd = BUILT_IN["objective_perturbation"], BUILT_IN["dp_sgd"]
     mark = perturbed.colour, perturbed.marker
@@ -243,11 +242,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X2 = Card(
-    id=CARD,
+X2 = Experiment(
+    id=ID,
     title="Test error over epsilon",
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     caption="Share of test rows that are wrong, mean over random 80/20 splits; bands are one standard error. "

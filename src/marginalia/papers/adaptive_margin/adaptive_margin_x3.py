@@ -1,4 +1,4 @@
-"""Card X3: risk over the number of outliers on made-up data, beside the S/(gamma n) of Wang, Zhu and Wang, Thm 4.1."""
+"""X3: risk over the number of outliers on made-up data, beside the S/(gamma n) of Wang, Zhu and Wang, Thm 4.1."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import product
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES
 from marginalia.papers.adaptive_margin.runs import mean_risks, risks
 from marginalia.reporting.panels import band, drawing, outer_labels, rows_where
 
-CARD = "adaptive_margin_x3"
+ID = "adaptive_margin_x3"
 
 
 def parts(settings: Settings) -> list[str]:
@@ -20,11 +20,10 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(kind, trial) for kind in settings["kinds"] for trial in range(settings["trials"])]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the risks of all arms for every number of outliers."""
     kind, number = part_values(part)
-    n, key = settings["n"], (root_seed, CARD, kind, int(number))
+    n, key = settings["n"], (root_seed, ID, kind, int(number))
     for share in settings["shares"]:
         S = round(share * n)
         where = {"kind": kind, "outlier_share": share, "outliers": S, "trial": int(number)}
@@ -35,7 +34,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean risks beside S/n and S/(gamma n)."""
     table = mean_risks(rows, ["kind", "outlier_share", "outliers", "variant", "calibration"])
-    return {CARD: table.assign(S_over_gamma_n=table["outlier_share"] / settings["gamma"])}
+    return {ID: table.assign(S_over_gamma_n=table["outlier_share"] / settings["gamma"])}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -47,7 +46,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     with drawing(len(panels), len(kinds), entries=5, height=1.9, space=0.5) as (figure, axes):
         for ax, (value, kind) in zip(axes, panels, strict=True):
             for (variant, calibration), look in looks.items():
-                arm = rows_where(tables[CARD], kind=kind, variant=variant, calibration=calibration)
+                arm = rows_where(tables[ID], kind=kind, variant=variant, calibration=calibration)
                 band(ax, arm, "outlier_share", value, f"{value}_std", look)
             ax.plot(shares, shares, color="#222222", lw=0.8, label="S/n")
             shape = np.minimum(shares / settings["gamma"], 1)
@@ -57,11 +56,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X3 = Card(
-    id=CARD,
+X3 = Experiment(
+    id=ID,
     title="Risk over the number of outliers",
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     caption="Risk on the training rows (outliers included) and on clean test rows over the share of outliers S/n; mean "

@@ -1,4 +1,4 @@
-"""Card X4: risk over the margin and over rows on separable made-up data, beside Wang, Zhu and Wang, Theorem 4.1."""
+"""X4: risk over the margin and over rows on separable made-up data, beside Wang, Zhu and Wang, Theorem 4.1."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.runs import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.panels import band, drawing, log_axis, rows_where
 
-CARD = "adaptive_margin_x4"
+ID = "adaptive_margin_x4"
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the risks of all arms on separable samples, one for each margin and each number of rows."""
     trial = int(part)
     points = [("gamma", settings["n"], gamma) for gamma in settings["gammas"]]
     points += [("n", n, settings["gamma"]) for n in settings["rows"]]
     for sweep, n, gamma in points:
-        for row in risks(n, gamma, settings, (root_seed, CARD, sweep, n, float(gamma), trial)):
+        for row in risks(n, gamma, settings, (root_seed, ID, sweep, n, float(gamma), trial)):
             yield {"sweep": sweep, "n": n, "gamma": gamma, "trial": trial, **row}
 
 
@@ -49,7 +48,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         explicit_unprojected(n, g, 0, mu, dimension=d, kappa=1.12) if v == "practical" else math.nan
         for v, n, g in lines
     ]
-    return {CARD: table}
+    return {ID: table}
 
 
 def _model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
@@ -64,7 +63,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the clean test risk over the margin and over n, with the scaled shape and the rule of thumb."""
     with drawing(2, 2, entries=3, height=2.4, space=0.5) as (figure, axes):
         for ax, sweep, label in zip(axes, ("gamma", "n"), ("margin γ", "rows n"), strict=True):
-            rows = rows_where(tables[CARD], sweep=sweep)
+            rows = rows_where(tables[ID], sweep=sweep)
             for (variant, calibration), look in ARMS.items():
                 arm = rows_where(rows, variant=variant, calibration=calibration).sort_values(sweep)
                 if arm.empty:
@@ -79,8 +78,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X4 = Card(
-    id=CARD,
+X4 = Experiment(
+    id=ID,
     title="Risk over the margin and over the number of rows",
     caption="Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the "
     "trials, bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our "
@@ -96,7 +95,7 @@ X4 = Card(
         "delta": 1e-6,
     },
     parts=lambda settings: list(map(str, range(settings["trials"]))),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

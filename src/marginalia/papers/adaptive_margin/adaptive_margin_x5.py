@@ -1,11 +1,11 @@
-"""Card X5: where the privacy budget of Wang, Zhu and Wang, Algorithms 3 to 5, goes; formulas only, no data."""
+"""Experiment X5: where the privacy budget of Wang, Zhu and Wang, Algorithms 3 to 5, goes; formulas only, no data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.learning.private_tuning import tuning_rate
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
@@ -13,13 +13,12 @@ from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping_cost import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
 
-CARD = "adaptive_margin_x5"
+ID = "adaptive_margin_x5"
 LEFT = {"tight": "exact formula", "conversion": "paper's conversion, solved", "published": "paper's formula"}
 RIGHT = {"iter ": "try all, ", "tuning ": "tuning, ", "published r": "paper's r", "published": "paper's budget",
          "tight": "exact budget", "miss": "misses the best:"}  # fmt: skip
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield budgets by epsilon, then budgets of one candidate by the number of candidates."""
     from marginalia.methods.adaptive_margin import published_tuning_rate
@@ -64,12 +63,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     spent = calibration[calibration["rule"] == "published"].set_index("epsilon")["epsilon_spent"]
     wide["spent_at_published"] = wide["epsilon"].map(spent)
     candidates = rows.loc[rows["block"] == "candidates", ["candidates", "rule", "mu", "runs"]]
-    return {CARD: wide, f"{CARD}_candidates": candidates}
+    return {ID: wide, f"{ID}_candidates": candidates}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw mu over epsilon, and mu of one candidate over their number."""
-    calibration, candidates = tables[CARD], tables[f"{CARD}_candidates"]
+    calibration, candidates = tables[ID], tables[f"{ID}_candidates"]
     with drawing(2, 2, entries=3, height=2.5, space=0.62) as (figure, axes):
         for rule, dash in (("tight", "-"), ("conversion", DASHED), ("published", (0, (1.5, 1.5)))):
             axes[0].plot(
@@ -93,8 +92,8 @@ def _in_words(rule: str) -> str:
     return rule
 
 
-X5 = Card(
-    id=CARD,
+X5 = Experiment(
+    id=ID,
     title="What the privacy budget buys",
     caption="Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact "
     "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
@@ -108,7 +107,7 @@ X5 = Card(
         "misses": [0.05, 0.2, 0.5],
     },
     parts=lambda settings: ["all"],  # it takes a second
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

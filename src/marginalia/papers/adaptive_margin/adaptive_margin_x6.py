@@ -1,4 +1,4 @@
-"""Card X6: what each constant that Wang, Zhu and Wang leave open is worth, one changed at a time."""
+"""Experiment X6: what each constant that Wang, Zhu and Wang leave open is worth, one changed at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.errors import unknown_name
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.learning.private_tuning import split_budget
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, rows_of, synthetic
@@ -23,7 +23,7 @@ from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "adaptive_margin_x6"
+ID = "adaptive_margin_x6"
 TABULAR = ("adult@dpml", "compas@dpml")
 FAR_OUTLIERS, WIDE = "synthetic_far", "synthetic_wide"  # the wide one is the only set that is projected
 MADE_UP: dict[str, dict[str, Any]] = {
@@ -76,21 +76,20 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(name, trial) for name in settings["sets"] for trial in range(settings["trials"])]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the test errors of all changes on one split."""
     from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)
-    rng = np.random.default_rng(seed_sequence(root_seed, CARD, name, trial))
+    rng = np.random.default_rng(seed_sequence(root_seed, ID, name, trial))
     if name in MADE_UP:
         train, test, _ = synthetic(rng=rng, **MADE_UP[name])
     elif name in (*TABULAR, *DIGITS):
         train, test = rows_of(name, data).halves(0.2, rng)
     else:
-        raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS, *MADE_UP))
-    seed = seed_of(root_seed, CARD, name, trial, "adaptive_margin")
+        raise unknown_name(f"set of study {ID}", name, (*TABULAR, *DIGITS, *MADE_UP))
+    seed = seed_of(root_seed, ID, name, trial, "adaptive_margin")
     where = {"set": name, "n": len(train.y), "trial": trial}
     for change, value, constants, calibration in _arms(name):
         start = time.process_time()
@@ -170,7 +169,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     changes = changes.merge(paired.agg(difference="mean", difference_stderr="sem").reset_index(), on=keys)
     changes["label"] = [label_of(c, v) for c, v in zip(changes["change"], changes["value"], strict=True)]
     curve = mean_table(rows[rows["change"] == "curve"], ["set", "gamma"], ["error"], "std")
-    return {CARD: changes, f"{CARD}_curve": curve}
+    return {ID: changes, f"{ID}_curve": curve}
 
 
 def label_of(change: str, value: str) -> str:
@@ -184,7 +183,7 @@ def label_of(change: str, value: str) -> str:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of every change, a panel a set, and in the last panel that of each grid candidate."""
-    table, curves = tables[CARD], tables[f"{CARD}_curve"]
+    table, curves = tables[ID], tables[f"{ID}_curve"]
     names = [name for name in settings["sets"] if name in set(table["set"])]
     order = {label: place for place, label in enumerate(("practical", *CHANGES, "output", "ladder", "jl_factor"))}
     with drawing(len(names) + 1, 2, entries=0, height=3.1, space=0.0) as (figure, (*axes, last)):
@@ -218,11 +217,11 @@ def _is_number(value: str) -> bool:
         return False
 
 
-X6 = Card(
-    id=CARD,
+X6 = Experiment(
+    id=ID,
     title="What each constant is worth",
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     caption="Test error with one of our constants changed, mean of the trials; bars are one standard error, the line "

@@ -1,4 +1,4 @@
-"""Card X7: Tables 1 and 2 of Wang, Zhu and Wang on rows whose margins are measured, beside measured errors.
+"""Experiment X7: Tables 1 and 2 of Wang, Zhu and Wang on rows whose margins are measured, beside measured errors.
 
 The margins come from removal curves, without privacy: this describes data sets and must not be released for private
 ones.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import (
     DIGITS,
@@ -30,7 +30,7 @@ from marginalia.papers.adaptive_margin.theory import bassily_3_1, bassily_3_2, e
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, outer_labels, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "adaptive_margin_x7"
+ID = "adaptive_margin_x7"
 TABULAR = ("adult@dpml", "compas@dpml", "acs_employment@dd_ssp")
 MADE_UP: dict[str, dict[str, Any]] = {
     "separable": {"n": 10_000, "d": 50, "gamma": 0.2, "n_test": 10_000},
@@ -44,7 +44,7 @@ THIS, BASSILY_1, BASSILY_2 = "Theorem 4.1", "Bassily et al., Theorem 3.1", "Bass
 
 def _sample(name: str, data: Folders, root_seed: int) -> tuple[Sample, Sample]:
     """Return training and test rows; what is measured, margins and errors, is measured on the training rows."""
-    rng = np.random.default_rng(seed_sequence(root_seed, CARD, name))
+    rng = np.random.default_rng(seed_sequence(root_seed, ID, name))
     if name in MADE_UP:
         train, test, _ = synthetic(rng=rng, **MADE_UP[name])
         return train.take(rng.permutation(len(train.y))), test  # the outliers come last
@@ -52,7 +52,6 @@ def _sample(name: str, data: Folders, root_seed: int) -> tuple[Sample, Sample]:
     return rows.halves(0.2, rng)
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the removal curve of one set, its losses at every margin of the grid, and the errors of the classifier."""
     from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
@@ -86,7 +85,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                 selection="iter",
                 fit_intercept=False,
                 data_radius=1.0,
-                random_state=seed_of(root_seed, CARD, part, trial, variant),
+                random_state=seed_of(root_seed, ID, part, trial, variant),
             ).fit(train.X, train.y)
             yield {
                 **where,
@@ -185,7 +184,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         for margin in ("known", "fixed"):
             chosen = (table["source"] == source) & (table["table"] == 1) & (table["margin"] == margin)
             summary[f"{short}_{margin}"] = table[chosen].set_index("set")["bound"]
-    return {CARD: summary.reset_index(), f"{CARD}_rows": table, f"{CARD}_curves": every}
+    return {ID: summary.reset_index(), f"{ID}_rows": table, f"{ID}_curves": every}
 
 
 def _bounds(group: Frame, n: int, epsilon: float) -> Iterator[Record]:
@@ -254,7 +253,7 @@ def _lines(bounds: Frame, fixed: float, where: Record) -> Iterator[Record]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw every bound of Table 1 over the margin, not cut at 1, beside the measured errors; a panel a set."""
-    curves, table = tables[f"{CARD}_curves"], tables[CARD].set_index("set")
+    curves, table = tables[f"{ID}_curves"], tables[ID].set_index("set")
     names = [name for name in settings["sets"] if name in table.index]
     first = curves[curves["table"] == 1]
     looks = {
@@ -308,8 +307,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X7 = Card(
-    id=CARD,
+X7 = Experiment(
+    id=ID,
     title="The risk bounds of Tables 1 and 2 on measured margins",
     caption="The bounds of the paper's Table 1 over the margin, without constants and logarithms and not cut at 1: in "
     "the grey area a bound says nothing. Theorem 4.1 at the margins that removing points leaves: the worst "
@@ -329,7 +328,7 @@ X7 = Card(
         "trials": 3,
     },
     parts=lambda settings: list(settings["sets"]),  # one part a set
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=TABULAR,

@@ -1,4 +1,4 @@
-"""Card X8: the number of steps of Wang, Zhu and Wang, Algorithm 5, as it stands, beside at most 1000 of them."""
+"""Experiment X8: the number of steps of Wang, Zhu and Wang, Algorithm 5, as it stands, beside at most 1000 of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.adaptive_margin.looks import PURPLE, arm_style, set_title
 from marginalia.papers.adaptive_margin.runs import rows_of
 from marginalia.papers.adaptive_margin.theory import published_mu
@@ -16,7 +16,7 @@ from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, drawing, log_axis, outer_labels, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "adaptive_margin_x8"
+ID = "adaptive_margin_x8"
 LARGE = ("adult@dpml", "acs_employment@dd_ssp")  # T grows as (n epsilon)²: the first at epsilon 1 takes ten minutes
 KEYS = ["set", "n", "d", "epsilon"]
 
@@ -27,7 +27,6 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(*cell) for cell in sorted(cells, key=lambda cell: (cell[0] not in LARGE, -cell[1]))]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the errors of the paper's constants with the paper's T and with a capped one, on the same splits."""
     from marginalia.methods.adaptive_margin import PUBLISHED, AdaptiveMarginClassifier
@@ -35,7 +34,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     name, epsilon = part_values(part)[0], float(part_values(part)[1])
     sample, delta = rows_of(name, data), settings["delta"]
     for trial in range(settings["trials"].get(name, settings["other_trials"])):
-        keys = (root_seed, CARD, name, trial)
+        keys = (root_seed, ID, name, trial)
         train, test = sample.halves(0.2, np.random.default_rng(seed_sequence(*keys)))
         n, d = train.X.shape
         candidates = PUBLISHED.margins(n, epsilon).size
@@ -86,14 +85,14 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     capped = summary[summary["steps"] == "capped"].rename(columns={"test_error": "capped", "T": "capped_T"})
     table = literal[[*KEYS, "candidates", "T", "literal"]].merge(capped[[*KEYS, "capped_T", "capped"]], on=KEYS)
     return {
-        CARD: table.merge(paired, on=KEYS).merge(spread, on=KEYS, how="left"),
-        f"{CARD}_trials": errors.reset_index(),
+        ID: table.merge(paired, on=KEYS).merge(spread, on=KEYS, how="left"),
+        f"{ID}_trials": errors.reset_index(),
     }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw both errors over epsilon, a panel a set."""
-    table = tables[CARD]
+    table = tables[ID]
     names = [name for name in settings["epsilons"] if name in set(table["set"])]
     looks = {
         "literal": arm_style("T = n²μ², as in the paper", PURPLE, "o"),
@@ -121,8 +120,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X8 = Card(
-    id=CARD,
+X8 = Experiment(
+    id=ID,
     title="The paper's number of gradient steps as it stands",
     caption="Test error of the paper's constants and calibration with its number of gradient steps T = n²μ², and with "
     "at most 1,000 of them, on the same splits; bars are one standard deviation of ten capped runs on one "
@@ -144,7 +143,7 @@ X8 = Card(
         "repeats": {"adult@dpml": 10, "acs_employment@dd_ssp": 10},  # of the capped fit, with other noise
     },
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=("adult@dpml", "compas@dpml", "acs_employment@dd_ssp"),

@@ -1,4 +1,4 @@
-"""Card X9: the lemmas of Wang, Zhu and Wang as statements that can be measured; made-up rows and coins, no data."""
+"""X9: the lemmas of Wang, Zhu and Wang as statements that can be measured; made-up rows and coins, no data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.learning.private_tuning import tuning_rate
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.runs import synthetic
@@ -19,20 +19,19 @@ from marginalia.privacy.session import Session
 from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "adaptive_margin_x9"
+ID = "adaptive_margin_x9"
 SHAPES = (0.5, 1.0, 2.0)  # eta of Lemma M.1; 1 is Lemma 7.2's
 Rows = Iterator[Record]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Rows:
     """Yield the rows of one lemma: what was measured, the bound it states, and where."""
-    rng = np.random.default_rng(seed_sequence(root_seed, CARD, part))
+    rng = np.random.default_rng(seed_sequence(root_seed, ID, part))
     measured = {
         "projection": projection, "descent": descent, "outliers": outliers, "grid": grid, "tuning": tuning,
         "choice": choice,
     }  # fmt: skip
-    for row in measured[part](settings, rng, seed_of(root_seed, CARD, part)):
+    for row in measured[part](settings, rng, seed_of(root_seed, ID, part)):
         yield {"part": part, **row}
 
 
@@ -289,12 +288,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return in how many settings each statement held, and every setting."""
     named = rows.assign(form=rows["form"].fillna(""))
     count = named.groupby(["lemma", "form"], sort=False)["holds"].agg(held="sum", tested="size").reset_index()
-    return {CARD: count, f"{CARD}_settings": named}
+    return {ID: count, f"{ID}_settings": named}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw what was measured beside the bound, a panel a lemma."""
-    table = tables[f"{CARD}_settings"]
+    table = tables[f"{ID}_settings"]
     with drawing(4, 2, entries=0, height=2.3, space=0.0) as (figure, (kept, loss, step, missed)):
         for gamma, marker in zip(settings["projected_margins"], "osD^", strict=False):
             rows = rows_where(table, lemma="6.2", gamma=gamma)
@@ -351,8 +350,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-X9 = Card(
-    id=CARD,
+X9 = Experiment(
+    id=ID,
     title="The lemmas, measured",
     caption="Top left: margin kept by a projection to k = C ln((n+1)(n+2)/β)/γ² dimensions, mean of the draws; Lemma "
     "6.2 asks for a third. Top right: excess hinge loss of noisy gradient descent with the paper's T, and the "
@@ -391,7 +390,7 @@ X9 = Card(
         "choice_sigmas": [0.5, 1.0, 5.0, 50.0],
     },
     parts=lambda settings: list(settings["parts"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

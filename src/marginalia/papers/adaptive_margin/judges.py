@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame, Tables
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.adaptive_margin.adaptive_margin_x2 import MARGIN
 from marginalia.papers.adaptive_margin.looks import set_title
@@ -17,7 +17,7 @@ from marginalia.papers.adaptive_margin.theory import explicit_published, sample_
 from marginalia.papers.claims import Found, Judge
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 
-CARDS = ("f1", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9")
+NAMES = ("f1", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9")
 EPSILON, DELTA, DIMENSION = 1.0, 1e-6, 50  # of the made-up rows
 MADE_UP = "made-up rows"
 FEATURES = (("learned", "raw"), ("vit", "resnet"))  # better and worse: the stand-ins, and the paper's in files
@@ -279,6 +279,9 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
 
 
-VERDICTS = Comparison(
-    "adaptive_margin_verdicts", "adaptive_margin", verdicts, needs=tuple(f"adaptive_margin_{card}" for card in CARDS)
+VERDICTS = Experiment(
+    id="adaptive_margin_verdicts",
+    paper="adaptive_margin",
+    tables=verdicts,
+    needs=tuple(f"adaptive_margin_{name}" for name in NAMES),
 )

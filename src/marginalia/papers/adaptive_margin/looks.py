@@ -1,4 +1,4 @@
-"""How the figures of the adaptive-margin cards draw arms, references and names of data sets."""
+"""How the figures of the adaptive-margin experiments draw arms, references and names of data sets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the adaptive-margin cards share: rows, risks on made-up ones, and margins as the worst points are removed.
+"""What the adaptive-margin experiments share: rows, risks on made-up ones, and margins as the worst points are removed.
 
 All rows are under one public contract: last column 1, every row of norm 1. The made-up ones have a known margin and
-outliers (cards X3, X4 and X6). Removal is that of Wang, Zhu and Wang, Definition N.1, and has no privacy.
+outliers (experiments X3, X4 and X6). Removal is that of Wang, Zhu and Wang, Definition N.1, and has no privacy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Folders, Frame, Record, Settings, frame
 from marginalia.data.encoding import Encoder
 from marginalia.errors import unknown_name
+from marginalia.experiment import Folders, Frame, Record, Settings, frame
 from marginalia.reporting.means import mean_table
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -27,7 +27,7 @@ from marginalia.sweep.seeds import seed_of, seed_sequence
 Array = NDArray[np.float64]
 
 FEATURES = ("raw", "learned")
-REMOVAL = "adaptive_margin_x1"  # seeds of the halves: every card sees the same ones
+REMOVAL = "adaptive_margin_x1"  # seeds of the halves: every experiment sees the same ones
 
 # Two classes of scikit-learn's digits: odd against even, or the second of a pair against the first.
 DIGITS = {"digits_parity": None, "digits_3v8": (3, 8), "digits_0v1": (0, 1), "digits_1v9": (1, 9)}

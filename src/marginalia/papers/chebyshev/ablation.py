@@ -1,11 +1,11 @@
-"""How cards X2 to X6 are made: each runs one private release for each of its cases and trials, and draws the errors."""
+"""How X2 to X6 are made: each runs one private release for each of its cases and trials, and draws the errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.chebyshev.runs import DISTANCES, one_run
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look
@@ -15,37 +15,36 @@ LEGEND_LINE = 0.17  # inches
 
 
 def ablation(
-    card: str,
+    experiment: str,
     title: str,
     caption: str,
     over: str,
     cases: Callable[[Settings], list[Record]],
     more: Callable[[], Tables] = dict,
     **defaults: Any,
-) -> Card:
-    """Return the card that runs every case for all trials.
+) -> Experiment:
+    """Return the experiment that runs every case for all trials.
 
     `over` is the setting on the horizontal axis; `more` makes tables that need no run.
     """
 
-    @as_frame
     def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
         for case in cases(settings):
             for trial in range(settings["trials"]):
-                yield one_run(card, root_seed, trial=trial, **case)
+                yield one_run(experiment, root_seed, trial=trial, **case)
 
     def tables(rows: Frame, settings: Settings) -> Tables:
         keys = ["d", "k", "n", "epsilon", "m", "calibration", "tolerance"]
-        return {card: mean_table(rows, keys, [*DISTANCES, "epsilon_spent", "gap"]), **more()}
+        return {experiment: mean_table(rows, keys, [*DISTANCES, "epsilon_spent", "gap"]), **more()}
 
-    return Card(
-        id=card,
+    return Experiment(
+        id=experiment,
         title=title,
         caption=f"{caption} Means over trials, bars: one standard error. In the plane and in space the cosine lower "
         "bound of d_k.",
         defaults={"trials": 10, "over": over, **defaults},
         parts=lambda settings: ["all"],  # seconds a trial
-        run=run,
+        rows=run,
         tables=tables,
         figure=_figure,
     )

@@ -11,13 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import (
+    Experiment,
+    Figure,
+    Folders,
+    Frame,
+    Record,
+    Settings,
+    Tables,
+    frame,
+    part_name,
+    part_values,
+)
 from marginalia.papers.chebyshev.runs import distances, draw, release_records
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.pairwise import LEVEL, p_value, smallest_margin
 from marginalia.reporting.panels import drawing, look, rows_where
 
-CARD = "chebyshev_algorithm"
+ID = "chebyshev_algorithm"
 EPSILON = 0.5
 # (k, d): records. For k = d = 3 the paper's grid has m^9 cells: 1,000 records (4^9) are the most.
 GRID = {"1,1": 1000, "2,1": 10_000, "3,1": 10_000, "1,2": 1000, "2,2": 1000, "3,2": 3000,
@@ -39,13 +50,12 @@ PAIRS = {
 MARGIN = 0.1  # of our error: within it the two grids count as equal
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each arm and trial; all arms of a trial share records and noise."""
     k, d = map(int, part_values(part))
     n = settings["grid"][part]
     for trial in range(settings["trials"]):
-        x, noise_seed = draw(CARD, root_seed, "beta", d, n, trial)
+        x, noise_seed = draw(ID, root_seed, "beta", d, n, trial)
         for arm, (mode, calibration, tolerance) in ARMS.items():
             row, density = release_records(
                 x, noise_seed, k=k, epsilon=EPSILON, calibration=calibration, tolerance=tolerance, mode=mode
@@ -61,12 +71,11 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     means["arm"] = means["arm"].astype("category").cat.set_categories(list(ARMS))
     means = means.sort_values(["d", "k", "arm"]).astype({"arm": str}).reset_index(drop=True)
     return {
-        CARD: means[[*keys, "cells", "epsilon_spent", "sigma", "gap", "error", "error_stderr", "n_trials"]],
-        f"{CARD}_grids": _grids(rows),
+        ID: means[[*keys, "cells", "epsilon_spent", "sigma", "gap", "error", "error_stderr", "n_trials"]],
+        f"{ID}_grids": frame(_grids(rows)),
     }
 
 
-@as_frame
 def _grids(rows: Frame) -> Iterator[Record]:
     """Yield for each case and noise the relative difference, paper's grid less ours, and whether it is within 10 %."""
     for (d, k, n), case in rows.groupby(["d", "k", "n"]):
@@ -91,7 +100,7 @@ def _grids(rows: Frame) -> Iterator[Record]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of every arm, a group of bars for each (k, d)."""
-    table = tables[CARD]
+    table = tables[ID]
     cases = sorted({tuple(v) for v in table[["d", "k", "n"]].to_numpy().tolist()})
     with drawing(1, 1, entries=3, height=2.4, space=0.55) as (drawn, (ax,)):
         drawn.set_figwidth(7.0)
@@ -106,8 +115,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-ALGORITHM = Card(
-    id=CARD,
+ALGORITHM = Experiment(
+    id=ID,
     title="Algorithm 1 word for word",
     caption="Mean distance d_k to the records at nominal epsilon 0.5, which the paper's theorem covers: Algorithm 1 as "
     "printed (its grid, its noise, solved to the end), the same grid and ours with one and the same noise, and "
@@ -115,7 +124,7 @@ ALGORITHM = Card(
     "standard error. The printed noise is smaller because it spends more: see epsilon_spent in the table.",
     defaults={"trials": 10, "grid": GRID},
     parts=lambda settings: [part_name(pair) for pair in settings["grid"]],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

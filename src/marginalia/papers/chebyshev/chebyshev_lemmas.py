@@ -1,4 +1,4 @@
-"""Card of the lemmas: what the paper's proofs state, evaluated; and how far its kernel approximates smooth functions.
+"""The lemmas: what the paper's proofs state, evaluated; and how far its kernel approximates smooth functions.
 
 Nothing here is private or random. ``printed`` is the value that a statement gives, ``found`` what was computed; a
 statement holds where ``found`` is at most ``printed``.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.chebyshev.moments import Degrees, polynomials
 from marginalia.papers.chebyshev.runs import DELTA, Array
 from marginalia.papers.chebyshev.theory.constants import chain_rule, fejer_korovkin, smoothness_constant
@@ -20,14 +20,13 @@ from marginalia.papers.chebyshev.theory.lower_bound import indistinguishable
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, look, rows_where
 
-CARD = "chebyshev_lemmas"
+ID = "chebyshev_lemmas"
 DEGREES = (4, 8, 16, 32, 64, 128, 256, 512)
 SMOOTHNESS = (1, 2, 3, 4)
 POINTS = 1 << 14  # of the θ-lattice on which functions are expanded
 ROUNDING = 1 + 1e-9
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the cases of every statement, or the errors of the kernels."""
     if part == "kernels":
@@ -199,12 +198,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     kernels = rows[rows["table"] == "kernels"]
     kernels = kernels[["k", "m", "best_positive", "fejer_korovkin", "repaired", "needed_constant"]]
     kernels = kernels.astype({"k": int, "m": int}).reset_index(drop=True)
-    return {CARD: stated, f"{CARD}_kernels": kernels}
+    return {ID: stated, f"{ID}_kernels": kernels}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of the kernels over their degree, a panel for each smoothness."""
-    kernels = tables[f"{CARD}_kernels"]
+    kernels = tables[f"{ID}_kernels"]
     names = {"fejer_korovkin": "the best positive kernel", "repaired": "repaired kernel"}
     with drawing(len(settings["smoothness"]), 2, entries=2, height=1.9, space=0.5) as (drawn, axes):
         for ax, k in zip(axes, settings["smoothness"], strict=True):
@@ -221,8 +220,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-LEMMAS = Card(
-    id=CARD,
+LEMMAS = Experiment(
+    id=ID,
     title="The approximation lemma fails from k = 3 on",
     caption="Largest error of polynomials of degree m made by a kernel, for two k-smooth functions (x, and x^k/k! for "
     "positive x, 0 else). Lemma 12 states an error of order m^-k (dotted) for a positive kernel; no positive "
@@ -230,7 +229,7 @@ LEMMAS = Card(
     "keeps the order m^-k.",
     defaults={"smoothness": SMOOTHNESS, "degrees": DEGREES},
     parts=lambda settings: ["statements", "kernels"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.chebyshev.runs import DELTA, Array, distances, release_records
 from marginalia.papers.chebyshev.theory.constants import smoothness_constant
 from marginalia.papers.chebyshev.theory.lower_bound import bump_height, hard_records, lower_bound, witness
@@ -20,7 +20,7 @@ from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
-CARD = "chebyshev_lower_bound"
+ID = "chebyshev_lower_bound"
 EPSILON = 1.0
 LINE, PLANE, SPACE = (100, 300, 1000, 3000), (300, 1000, 3000, 10_000), (300, 1000, 3000, 10_000)
 GRID = {
@@ -32,7 +32,6 @@ QUICK = ("2,1", "3,1", "3,2")  # fits of a moment: more trials cost next to noth
 FAMILIES = ("cells", "two points")
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each n, family of tables and trial."""
     k, d = map(int, part_values(part))
@@ -45,7 +44,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _one_run(k: int, d: int, n: int, family: str, trial: int, root_seed: int, *, exact: bool) -> Record:
     """Run the method on one random table of a family; ``witness`` is the error of the query that the proof uses."""
-    table_seed, noise_seed = seed_sequence(root_seed, CARD, family, k, d, n, trial).spawn(2)
+    table_seed, noise_seed = seed_sequence(root_seed, ID, family, k, d, n, trial).spawn(2)
     rng = np.random.default_rng(table_seed)
     proven = lower_bound(n, EPSILON, DELTA, k=k, d=d, family=family)
     # The paper's bump is u^k near 0, so its k-th derivative is at least k! and its height at most r^k/(16^k·k!).
@@ -106,7 +105,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     )
     # The proof is that of the better family: the bound of the pair.
     best = table.groupby(["k", "d", "n"])["lower_bound"].transform("max")
-    return {CARD: table.assign(decides=table["lower_bound"] == best)}
+    return {ID: table.assign(decides=table["lower_bound"] == best)}
 
 
 def comparable(rows: Frame) -> Frame:
@@ -116,7 +115,7 @@ def comparable(rows: Frame) -> Frame:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the bounds and the measured error over n, a row for each dimension."""
-    table = tables[CARD]
+    table = tables[ID]
     pairs = [tuple(map(int, part_values(pair))) for pair in settings["grid"]]
     with drawing(len(pairs), min(3, len(pairs)), entries=3, height=1.75, space=0.5) as (drawn, axes):
         for ax, (k, d) in zip(axes, pairs, strict=True):
@@ -136,8 +135,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-LOWER_BOUND = Card(
-    id=CARD,
+LOWER_BOUND = Experiment(
+    id=ID,
     title="No private method can do better than this",
     caption="Theorem 2 with its constant worked out, over the number of records n (epsilon = 1, delta = 1e-6). From "
     "above: the error proven for this method on any table; its mean error on the random tables of the proof, "
@@ -147,7 +146,7 @@ LOWER_BOUND = Card(
     "paper's own bump.",
     defaults={"trials": 3, "quick_trials": 10, "grid": GRID, "exact_records": EXACT_RECORDS},
     parts=lambda settings: [part_name(pair) for pair in settings["grid"]],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Cards X1 and X9 of Chebyshev moment matching: how the error falls with n, and how loose the a-priori bound is.
+"""Experiments X1 and X9 of Chebyshev moment matching: how the error falls with n, and how loose the a-priori bound is.
 
 Ding, He and Zhu prove the rate n^(-min(1, k/d)); on the n that can be run its noise term is still far from that slope.
 """
@@ -11,12 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import (
+    Experiment,
+    Figure,
+    Folders,
+    Frame,
+    Record,
+    Settings,
+    Tables,
+    frame,
+    part_name,
+    part_values,
+)
 from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, Array, one_run
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look, rows_where
 
-CARD = "chebyshev_x1"
+ID = "chebyshev_x1"
 TOLERANCE = 0.12  # of a measured slope around the finite-n one
 RESAMPLES = 2000  # of the bootstrap
 # (k, d): the numbers of records that the solver and the exact distances can follow.
@@ -40,14 +51,13 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(name, p) for name in settings["populations"] for p in pairs if name == MAIN or p in exact]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each n and trial."""
     name, k, d = part_values(part)
     for n in settings["grid"][part_name(k, d)]:
         for trial in range(settings["trials"]):
             exact = n <= settings["exact_records"] and (n <= QUICK_RECORDS or trial < settings["long_trials"])
-            yield one_run(CARD, root_seed, k=int(k), d=int(d), n=n, trial=trial, name=name, exact=exact)
+            yield one_run(ID, root_seed, k=int(k), d=int(d), n=n, trial=trial, name=name, exact=exact)
 
 
 def finite_slope(k: int, d: int, ns: Sequence[float] | Array) -> float:
@@ -104,7 +114,6 @@ def total_weight(m: int, k: int, d: int) -> float:
     return float((counts[1:] * np.arange(1, length) ** (-k / 2)).sum())
 
 
-@as_frame
 def asymptote() -> Iterator[Record]:
     """Yield the slope of S(m_n)/n in windows of ever larger n, which isolates how slowly the asymptote is reached."""
     for pair in GRID:
@@ -116,7 +125,6 @@ def asymptote() -> Iterator[Record]:
         yield {"k": k, "d": d, "asymptotic": -min(1.0, k / d), **slopes}
 
 
-@as_frame
 def _slopes(rows: Frame) -> Iterator[Record]:
     keys: Any
     for keys, group in rows.groupby(["population", "k", "d"]):
@@ -153,7 +161,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     errors = mean_table(rows, ["population", "k", "d", "n"], [*DISTANCES, "m", "gap", "bound"])
     best = errors["exact"].fillna(errors["lower"])
     bound = errors[["population", "k", "d", "n", "m", "bound"]].assign(measured=best, ratio=errors["bound"] / best)
-    return {CARD: _slopes(rows), f"{CARD}_errors": errors, f"{CARD}_asymptote": asymptote(), "chebyshev_x9": bound}
+    return {
+        ID: frame(_slopes(rows)),
+        f"{ID}_errors": errors,
+        f"{ID}_asymptote": frame(asymptote()),
+        "chebyshev_x9": bound,
+    }
 
 
 NAMES = {"beta": "Beta mixture", "atoms": "ten fixed points"}
@@ -191,8 +204,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-X1 = Card(
-    id=CARD,
+X1 = Experiment(
+    id=ID,
     title="How the error falls with the number of records",
     caption="Mean distance d_k between the private density and the data over the number of records n, a row for each "
     "dimension d and a column for each smoothness k (epsilon = 1, delta = 1e-6, noise as small as it may be). "
@@ -208,7 +221,7 @@ X1 = Card(
         "long_trials": 3,
     },
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Card X2: what smoothness does to the error."""
+"""Experiment X2: what smoothness does to the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Card X3: what epsilon does to the error."""
+"""Experiment X3: what epsilon does to the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Card X4: what the highest degree does to the error."""
+"""Experiment X4: what the highest degree does to the error."""
 
 from __future__ import annotations
 

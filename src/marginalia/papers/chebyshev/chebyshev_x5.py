@@ -1,10 +1,10 @@
-"""Card X5: what the noise of each calibration spends and costs, with a table of true epsilons that needs no run."""
+"""X5: what the noise of each calibration spends and costs, with a table of true epsilons that needs no run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marginalia.card import Record, as_frame
+from marginalia.experiment import Record, frame
 from marginalia.methods.chebyshev.moments import Degrees
 from marginalia.papers.chebyshev.ablation import ablation
 from marginalia.papers.chebyshev.runs import DELTA
@@ -16,7 +16,6 @@ CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1,
 NOMINAL = (0.5, 1.0, 2.0, 4.0)
 
 
-@as_frame
 def true_epsilons() -> Iterator[Record]:
     """Yield squared sensitivities (times n²) of every calibration, and what the published noise really spends.
 
@@ -52,7 +51,7 @@ X5 = ablation(
         for c in ("line_3", "published", "tight", "corrected")
         if e >= 1 or c != "published"
     ],
-    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()},
+    more=lambda: {"chebyshev_x5_true_epsilon": frame(true_epsilons())},
     n=10_000,
     epsilons=(0.5, 1.0),
     curves=("epsilon",),

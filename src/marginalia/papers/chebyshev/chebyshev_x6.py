@@ -1,4 +1,4 @@
-"""Card X6: what the solver's tolerance does to the error."""
+"""Experiment X6: what the solver's tolerance does to the error."""
 
 from __future__ import annotations
 

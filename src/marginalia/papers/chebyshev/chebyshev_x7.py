@@ -1,4 +1,4 @@
-"""Card X7: Gaussian histograms beside Chebyshev moment matching, plain on the same grid and dyadic on the line."""
+"""X7: Gaussian histograms beside Chebyshev moment matching, plain on the same grid and dyadic on the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.chebyshev.measures import GridMeasure
 from marginalia.methods.chebyshev.moments import Axis, histogram
 from marginalia.papers.chebyshev.runs import DELTA, Array, draw, empirical, line_distance, one_run
@@ -15,7 +15,7 @@ from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing, look, rows_where
 
-CARD = "chebyshev_x7"
+ID = "chebyshev_x7"
 # k, d, n, m
 GRID_CASES = ((2, 2, 10_000, 16), (2, 2, 100_000, 33), (2, 1, 10_000, 33), (2, 1, 10_000, 132), (2, 1, 10_000, 4))
 NAMES = {"chebyshev": "moment matching", "dyadic": "dyadic tree", "histogram": "histogram"}
@@ -57,7 +57,6 @@ def grid_histogram(x: Array, axes: Any, mu: float, rng: np.random.Generator) -> 
     return project_simplex(H + np.sqrt(2) / (len(x) * mu) * rng.standard_normal(H.shape))
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each method and trial."""
     cases, rows_of = (settings["grid_cases"], _grid_rows) if part == "grid" else (settings["tree_records"], _tree_rows)
@@ -70,8 +69,8 @@ def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, 
     from marginalia.papers.chebyshev.theory.distance import cosine_lower_bound
 
     k, d, n, m = case
-    release = one_run(CARD, root_seed, k=k, d=d, n=n, m=m, trial=trial)
-    x, noise_seed = draw(CARD, root_seed, "beta", d, n, trial)
+    release = one_run(ID, root_seed, k=k, d=d, n=n, m=m, trial=trial)
+    x, noise_seed = draw(ID, root_seed, "beta", d, n, trial)
     axes = [Axis.gauss(m, k)] * d
     H = grid_histogram(x, axes, gdp_mu(1.0, DELTA), np.random.default_rng(noise_seed))
     p, q = empirical(x), GridMeasure(tuple(axis.points for axis in axes), H)
@@ -82,11 +81,11 @@ def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, 
 
 
 def _tree_rows(n: int, settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
-    x, noise_seed = draw(CARD, root_seed, "beta", 1, n, trial)
+    x, noise_seed = draw(ID, root_seed, "beta", 1, n, trial)
     p, common = empirical(x), {"comparison": "dyadic tree", "d": 1, "n": n, "trial": trial}
     for k in (1, 2, 3):
         m = settings["largest_degree"] if k == 1 and n > 3200 else None
-        release = one_run(CARD, root_seed, k=k, d=1, n=n, m=m, trial=trial)
+        release = one_run(ID, root_seed, k=k, d=1, n=n, m=m, trial=trial)
         yield {**common, "k": k, "m": release["m"], "levels": 0, "method": "chebyshev", "error": release["exact"]}
     for levels in settings["levels"]:
         tree = dyadic_histogram(x[:, 0], levels, gdp_mu(1.0, DELTA), np.random.default_rng(noise_seed))
@@ -101,13 +100,13 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     keys = ["comparison", "d", "k", "n", "m", "method", "levels"]
     means = mean_table(rows, keys, ["error"])
     best = means.loc[means.groupby(["comparison", "d", "k", "n", "m", "method"])["error"].idxmin()]
-    return {CARD: best.sort_values(keys).reset_index(drop=True)}
+    return {ID: best.sort_values(keys).reset_index(drop=True)}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of both methods, a group of bars for each case."""
     with drawing(2, 2, entries=3, height=2.3) as (drawn, axes):
-        for ax, (comparison, rows) in zip(axes, tables[CARD].groupby("comparison"), strict=False):
+        for ax, (comparison, rows) in zip(axes, tables[ID].groupby("comparison"), strict=False):
             same_grid = comparison == "same grid"
             names = ["d", "k", "n", "m"] if same_grid else ["d", "k", "n"]
             shown = rows[rows["method"] == "chebyshev"] if same_grid else rows
@@ -140,8 +139,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-X7 = Card(
-    id=CARD,
+X7 = Experiment(
+    id=ID,
     title="Chebyshev moment matching beside Gaussian histograms",
     caption="Mean error (exact d_k on the line, cosine lower bound in the plane) at epsilon = 1: on the same grid, and "
     "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error.",
@@ -153,7 +152,7 @@ X7 = Card(
         "largest_degree": 300,
     },
     parts=lambda settings: ["grid", "tree"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Card X8: real tables. Smooth error, downstream quality and marginal error, beside a binned Gaussian histogram."""
+"""X8: real tables. Smooth error, downstream quality and marginal error, beside a binned Gaussian histogram."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.chebyshev.measures import GridMeasure
 from marginalia.methods.chebyshev.moments import code_values
 from marginalia.papers.chebyshev.runs import DELTA, Array
@@ -21,7 +21,7 @@ from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "chebyshev_x8"
+ID = "chebyshev_x8"
 COLUMNS = {  # name: data set, columns (None: all)
     "adult_age_hours": ("adult_smooth4", ("age", "hours-per-week")),
     "adult_age_hours_label": ("adult_smooth4", ("age", "hours-per-week", "income>50K")),
@@ -35,7 +35,6 @@ TITLES = {
 TV_BINS = 8
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield for every split one row for each method, smoothness and epsilon, and one for the real training rows."""
     dataset, columns = COLUMNS[part]
@@ -49,7 +48,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed: int) -> Iterator[Record]:
     from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 
-    split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, CARD, name, trial))
+    split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, ID, name, trial))
     train, test = split.train, split.test
     label = next((a.name for a in train.domain if a.size == 2), None)
 
@@ -67,7 +66,7 @@ def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed
     real = _counts(train)
     yield measured("real", "", np.inf, real / real.sum())
     for epsilon in map(float, settings["epsilons"]):
-        seed = seed_of(root_seed, CARD, name, trial, epsilon)
+        seed = seed_of(root_seed, ID, name, trial, epsilon)
         for k in settings["smoothness"]:
             model = ChebyshevMomentMatching(epsilon=epsilon, delta=DELTA, k=k, random_state=seed).fit(train)
             m = max(axis.degree for axis in model.axes_)
@@ -153,12 +152,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means over splits, and the default's AUC beside that of the real rows."""
     keys = ["columns", "method", "variant", "epsilon"]
     means = mean_table(rows, keys, ["tv_codes", "tv_8_bins", "lower", "auc", "m", "gap"])
-    return {CARD: means, f"{CARD}_auc": beside_real(rows[rows["variant"].isin(["", "k=2"])], "columns", "method")}
+    return {ID: means, f"{ID}_auc": beside_real(rows[rows["variant"].isin(["", "k=2"])], "columns", "method")}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw smooth error (above) and AUC (below) over epsilon, a column for each column set."""
-    table = tables[CARD]
+    table = tables[ID]
     sets = [s for s in settings["column_sets"] if s in set(table["columns"])]
     with drawing(2 * len(sets), len(sets), entries=4, height=1.9) as (drawn, axes):
         for j, name in enumerate(sets):
@@ -182,8 +181,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-X8 = Card(
-    id=CARD,
+X8 = Experiment(
+    id=ID,
     title="Chebyshev moment matching on real tables",
     caption="Smooth error (cosine lower bound of d_2 between density and training rows) and AUC of a quadratic "
     "logistic regression trained on the weighted density and tested on held-out real rows, over epsilon; "
@@ -197,7 +196,7 @@ X8 = Card(
         "bins": (8, 16, 0),
     },
     parts=lambda settings: list(settings["column_sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=("adult_smooth4", "compas_smooth3"),

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame, Tables
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.chebyshev.chebyshev_lower_bound import comparable
 from marginalia.papers.chebyshev.chebyshev_x1 import MAIN, TOLERANCE, log_slope
 from marginalia.papers.claims import Found, Judge
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value
 
-CARDS = ("x1", "x3", "x5", "lower_bound", "algorithm", "lemmas")
+NAMES = ("x1", "x3", "x5", "lower_bound", "algorithm", "lemmas")
 
 
 def _slopes(
@@ -189,10 +189,10 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
 
 
-VERDICTS = Comparison(
+VERDICTS = Experiment(
     id="chebyshev_verdicts",
     paper="chebyshev",
-    table=verdicts,
-    needs=tuple(f"chebyshev_{card}" for card in CARDS),
+    tables=verdicts,
+    needs=tuple(f"chebyshev_{name}" for name in NAMES),
     title="The paper's claims, judged",
 )

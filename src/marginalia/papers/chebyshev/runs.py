@@ -1,4 +1,4 @@
-"""What the Chebyshev cards share: populations, one private release, and the distances of its density from the data."""
+"""What the experiments share: populations, one private release, and the distances of its density from the data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Record
 from marginalia.errors import unknown_name
+from marginalia.experiment import Record
 from marginalia.methods.chebyshev.measures import GridMeasure, Measure
 from marginalia.methods.chebyshev.moments import Axis, histogram
 from marginalia.papers.chebyshev.theory.constants import a_priori_bound
@@ -27,7 +27,7 @@ DISTANCES = {
     "polynomial": "means, second moments, products",
 }  # fmt: skip
 RASTER_NODES = 800  # a mean-preserving raster this fine moves d_k by less than 4e-6 in the plane
-FIRST_ORDER_ITERATIONS = 3000  # the cards study the method, not the cap that a user's fit has
+FIRST_ORDER_ITERATIONS = 3000  # the experiments study the method, not the cap that a user's fit has
 
 
 def population(name: str, n: int, d: int, rng: np.random.Generator) -> Array:
@@ -46,14 +46,16 @@ def population(name: str, n: int, d: int, rng: np.random.Generator) -> Array:
     raise unknown_name("population", name, ("beta", "atoms", "unif"))
 
 
-def draw(card: str, root_seed: int, name: str, d: int, n: int, trial: int) -> tuple[Array, np.random.SeedSequence]:
+def draw(
+    experiment: str, root_seed: int, name: str, d: int, n: int, trial: int
+) -> tuple[Array, np.random.SeedSequence]:
     """Return the records of one trial and the seed of its noise: runs that differ in other settings share both."""
-    data_seed, noise_seed = seed_sequence(root_seed, card, name, d, n, trial).spawn(2)
+    data_seed, noise_seed = seed_sequence(root_seed, experiment, name, d, n, trial).spawn(2)
     return population(name, n, d, np.random.default_rng(data_seed)), noise_seed
 
 
 def one_run(
-    card: str,
+    experiment: str,
     root_seed: int,
     *,
     k: int,
@@ -68,7 +70,7 @@ def one_run(
 
     `release` goes to `release_records`; `exact` to `distances`.
     """
-    x, noise_seed = draw(card, root_seed, name, d, n, trial)
+    x, noise_seed = draw(experiment, root_seed, name, d, n, trial)
     row, density = release_records(x, noise_seed, k=k, **release)
     return {"population": name, "d": d, "n": n, "trial": trial, **row, **distances(x, density, k, exact=exact)}
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import title
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.reporting.panels import drawing, log_axis, rows_where
 from marginalia.reporting.style import arm_look, arm_name
 from marginalia.sweep.metrics import roc_auc
@@ -30,7 +30,6 @@ def macro_auc(codes: NDArray[Any], scores: NDArray[Any]) -> float:
     return float(np.mean([roc_auc(codes == c, scores[:, c]) for c in np.unique(codes)]))
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield accuracy and macro AUC of each learner, epsilon and split on one data set."""
     from marginalia.methods.aim import AIM
@@ -124,7 +123,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-CLASSES = Card(
+CLASSES = Experiment(
     id="cross_paper_classes",
     title="Targets of more than two classes",
     caption=(
@@ -134,7 +133,7 @@ CLASSES = Card(
     ),
     defaults={"trials": 5, "epsilons": [0.01, 0.1, 0.5, 1.0, 2.0, 8.0]},
     parts=lambda settings: list(TARGETS),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=tuple(TARGETS),

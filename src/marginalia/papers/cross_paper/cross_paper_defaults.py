@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import title
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
 from marginalia.sweep.metrics import scores
 from marginalia.sweep.protocols import Prepared, split_rows
@@ -23,7 +23,6 @@ NAMES = {"ssp": "SSP", "objective_perturbation": "ObjPert"}
 _CELL = ["method", "metric", "dataset", "epsilon"]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield test MSE or AUC of each method, multiple of its ridge, epsilon and split on one data set."""
     from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
@@ -114,7 +113,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-DEFAULTS = Card(
+DEFAULTS = Experiment(
     id="cross_paper_defaults",
     title="Defaults by rule, and what other values would have done",
     caption=(
@@ -124,7 +123,7 @@ DEFAULTS = Card(
     ),
     defaults={"trials": 5, "epsilons": [0.1, 1.0], "multiples": [0.3, 1.0, 2.5, 5.0]},
     parts=lambda settings: list(SETS),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

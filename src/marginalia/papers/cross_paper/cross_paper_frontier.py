@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Axes, Comparison, Figure, Frame
 from marginalia.errors import InputError
+from marginalia.experiment import Axes, Experiment, Figure, Frame
 from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
-from marginalia.papers.form import in_style
 from marginalia.peers.record import is_peer
 from marginalia.reporting.panels import rows_where, tip
 from marginalia.reporting.style import DOUBLE_COLUMN, look_of, method_rank
@@ -127,7 +126,6 @@ def release_seconds(records: Frame) -> Frame:
     return mean.assign(seconds=mean["seconds"] + below.fillna(0.0).to_numpy() * (mean["task"] != "").to_numpy())
 
 
-@in_style
 def figure(table: Frame) -> Figure:
     """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets.
 
@@ -239,6 +237,11 @@ def caption(table: Frame) -> str:
     return " ".join(parts)
 
 
-FRONTIER = Comparison(
-    "cross_paper_frontier", "cross_paper", frontier, title="Utility against CPU seconds", figure=figure, caption=caption
+FRONTIER = Experiment(
+    id="cross_paper_frontier",
+    title="Utility against CPU seconds",
+    paper="cross_paper",
+    tables=frontier,
+    figure=lambda tables: figure(tables["cross_paper_frontier"]),
+    caption=lambda tables: caption(tables["cross_paper_frontier"]),
 )

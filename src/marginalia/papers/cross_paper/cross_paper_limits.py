@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import developed_on, title
 from marginalia.errors import InputError
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.reporting.pairwise import LEVEL, p_value
 from marginalia.reporting.panels import drawing, rows_where
 from marginalia.reporting.style import arm_look, arm_name
@@ -84,7 +84,6 @@ def noiseless(learner: _Learner) -> _Learner:
     return quiet
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield test MSE or AUC of each arm with and without its noise, and of the optimum, by epsilon and split."""
     from marginalia.methods.registry import BUILT_IN
@@ -205,7 +204,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-LIMITS = Card(
+LIMITS = Experiment(
     id="cross_paper_limits",
     title="What binds a learner: noise or setting",
     caption=(
@@ -216,7 +215,7 @@ LIMITS = Card(
     ),
     defaults={"trials": 3, "epsilons": [0.1, 1.0, 8.0], "sets": list(SETS)},
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

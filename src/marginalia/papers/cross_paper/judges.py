@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marginalia.card import Comparison, Frame
 from marginalia.data.catalogue.catalogue import title
+from marginalia.experiment import Experiment, Frame
 from marginalia.papers import claims
 from marginalia.papers.claims import CELL, Names
 from marginalia.papers.cross_paper.ranking import contests
@@ -33,6 +33,9 @@ def trials(records: Frame) -> Frame:
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-VERDICTS = Comparison(
-    "cross_paper_verdicts", "cross_paper", verdicts, title="What the papers say of each other's methods"
+VERDICTS = Experiment(
+    id="cross_paper_verdicts",
+    title="What the papers say of each other's methods",
+    paper="cross_paper",
+    tables=verdicts,
 )

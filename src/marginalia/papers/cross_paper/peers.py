@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
 from marginalia.papers.cross_paper.cross_paper_frontier import release_seconds, with_utility
 from marginalia.papers.cross_paper.ranking import marker, named_aggregate
-from marginalia.papers.form import in_style
 from marginalia.peers.record import is_peer
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_name, counterpart, method_rank
@@ -237,7 +236,6 @@ _LOWEST = -0.5  # shares below are drawn at the edge
 _NAME = 4  # columns of the legend
 
 
-@in_style
 def figure(table: Frame) -> Figure:
     """Draw a mark for each release of `releases` at the epsilon nearest to 1; thin lines span the others."""
     from matplotlib.figure import Figure
@@ -337,10 +335,15 @@ def caption(table: Frame) -> str:
     return " ".join(parts)
 
 
-RELEASES = Comparison(
-    "peers_releases", "peers", releases, title="Utility against CPU seconds, peers open", figure=figure, caption=caption
+RELEASES = Experiment(
+    id="peers_releases",
+    title="Utility against CPU seconds, peers open",
+    paper="peers",
+    tables=releases,
+    figure=lambda tables: figure(tables["peers_releases"]),
+    caption=lambda tables: caption(tables["peers_releases"]),
 )
-BETTER = Comparison("peers_better", "peers", better)
-PAIRS = Comparison("peers_pairs", "peers", pairs)
-COUNTS = Comparison("peers_counts", "peers", counts)
-FAILED = Comparison("peers_failed", "peers", failed)
+BETTER = Experiment("peers_better", paper="peers", tables=better)
+PAIRS = Experiment("peers_pairs", paper="peers", tables=pairs)
+COUNTS = Experiment("peers_counts", paper="peers", tables=counts)
+FAILED = Experiment("peers_failed", paper="peers", tables=failed)

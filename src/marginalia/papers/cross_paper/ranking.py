@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.data.catalogue.catalogue import developed_on
+from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.form import in_style
 from marginalia.reporting.pairwise import holm
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -273,7 +272,6 @@ def shown(table: Frame) -> Frame:
     ]
 
 
-@in_style
 def figure(table: Frame) -> Figure:
     """Draw the mean rank of each arm of `ranking`, a panel for each experiment (row) and metric (column).
 
@@ -377,12 +375,12 @@ def caption(table: Frame) -> str:
     return " ".join(parts)
 
 
-RANKING = Comparison(
-    "cross_paper_ranking",
-    "cross_paper",
-    ranking,
+RANKING = Experiment(
+    id="cross_paper_ranking",
     title="Ranking over data sets and budgets",
-    figure=figure,
-    caption=caption,
+    paper="cross_paper",
+    tables=ranking,
+    figure=lambda tables: figure(tables["cross_paper_ranking"]),
+    caption=lambda tables: caption(tables["cross_paper_ranking"]),
 )
-PAIRS = Comparison("cross_paper_pairs", "cross_paper", pairs)
+PAIRS = Experiment("cross_paper_pairs", paper="cross_paper", tables=pairs)

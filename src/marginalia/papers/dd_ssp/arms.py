@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marginalia.card import Frame
+from marginalia.experiment import Frame
 
 MAIN, GRID, SMALLER, SPLITS = "dd_ssp", "dd_ssp_grid", "dd_ssp_100mb", "dd_ssp_splits"  # experiments
 METRIC = {"linear": "mse", "logistic": "auc"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame
+from marginalia.experiment import Experiment, Frame
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     AIM_SYNTH,
@@ -20,7 +20,7 @@ from marginalia.papers.dd_ssp.arms import (
     SSP,
     by_trial,
 )
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import pairwise
 
 # task, published baseline, calibrated baselines; fixed DP-SGD takes part where it was run
@@ -111,5 +111,5 @@ def splits(records: Frame) -> Frame:
     return rounded(pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame())
 
 
-BASE = Comparison("dd_ssp_base", "dd_ssp", base)
-SPLIT = Comparison("dd_ssp_split", "dd_ssp", splits)
+BASE = Experiment("dd_ssp_base", paper="dd_ssp", tables=base)
+SPLIT = Experiment("dd_ssp_split", paper="dd_ssp", tables=splits)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame
+from marginalia.experiment import Experiment, Frame
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     ADA_SSP_PRINTED,
@@ -30,7 +30,7 @@ from marginalia.papers.dd_ssp.arms import (
     by_trial,
 )
 from marginalia.papers.dd_ssp.dd_ssp_charges import at, charges
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import CLEAR, LEVEL, LEVELS, Test, p_value, pairwise, smallest_margin
 
 INCOME = "acs_income_lin@dd_ssp"
@@ -163,4 +163,4 @@ def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) ->
     return frame.assign(metric=metric, left=arm, right=right, ahead=frame["difference"] > 0)
 
 
-CELLS = Comparison("dd_ssp_cells", "dd_ssp", cells)
+CELLS = Experiment("dd_ssp_cells", paper="dd_ssp", tables=cells)

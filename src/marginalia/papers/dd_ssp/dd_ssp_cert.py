@@ -1,4 +1,4 @@
-"""Card X-CERT of the DD-SSP paper: what its formulas really spend, by the ledger."""
+"""Experiment X-CERT of the DD-SSP paper: what its formulas really spend, by the ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
@@ -65,7 +65,6 @@ COMPONENTS: dict[tuple[str, str], Callable[[float, float], Ledger]] = {
 }
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the certified epsilon of every component at every nominal epsilon."""
     delta = settings["delta"]
@@ -103,7 +102,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-CERT = Card(
+CERT = Experiment(
     id="dd_ssp_cert",
     title="DD-SSP: nominal and certified epsilon",
     caption=(
@@ -113,7 +112,7 @@ CERT = Card(
     ),
     defaults={"epsilons": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0], "delta": 1e-5},
     parts=lambda settings: ["all"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame
+from marginalia.experiment import Experiment, Frame
 from marginalia.papers.dd_ssp.arms import DP_SGD_GRID, GRID, MAIN, METRIC, with_arm
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 
 RUNS = 108  # appendix G.2: 3 batch sizes, 3 clipping norms, 3 numbers of epochs, 4 learning rates
 
@@ -57,4 +57,4 @@ def at(curve: Frame, charge: str, epsilon: float) -> tuple[float, float]:
     return float(mean), float(stderr)
 
 
-CHARGES = Comparison("dd_ssp_charges", "dd_ssp", charges)
+CHARGES = Experiment("dd_ssp_charges", paper="dd_ssp", tables=charges)

@@ -1,12 +1,12 @@
-"""Card X-F2 of the DD-SSP paper: the parabola in place of the log-likelihood (Figure 2)."""
+"""Experiment X-F2 of the DD-SSP paper: the parabola in place of the log-likelihood (Figure 2)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Settings, Tables
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import DASHED, drawing, rows_where
 
 
@@ -56,7 +56,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-F2 = Card(
+F2 = Experiment(
     id="dd_ssp_f2",
     title="DD-SSP: the parabola in place of the log-likelihood",
     caption=(
@@ -65,7 +65,7 @@ F2 = Card(
     ),
     defaults={"radii": [2.0, 4.0, 6.0, 10.0], "points": 121},
     parts=lambda settings: ["all"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Card X-F4 of the DD-SSP paper: where the inner products of the logistic loss lie (appendix C, Figure 4)."""
+"""Experiment X-F4 of the DD-SSP paper: where the inner products of the logistic loss lie (appendix C, Figure 4)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.encoding import Encoder
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.dd_ssp.runs import CLASSIFIED, MOST, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
@@ -23,7 +23,6 @@ LOOKS = {
 }
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the histogram of y x·theta over the training rows, for three ways to choose theta.
 
@@ -102,7 +101,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-F4 = Card(
+F4 = Experiment(
     id="dd_ssp_f4",
     title="DD-SSP: inner products of the logistic loss",
     caption=(
@@ -113,7 +112,7 @@ F4 = Card(
     ),
     defaults={"sets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=CLASSIFIED,

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.runs import CLASSIFIED, classification, training_rows
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import curve, drawing, look
 from marginalia.sweep.metrics import log_loss, roc_auc
 from marginalia.sweep.protocols import Prepared
@@ -24,7 +24,6 @@ FAR = 10.0  # how many times the fitted coefficients an objective is looked at
 LOST = 1e3  # inner product at which a search for the maximum is given up
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield what exact statistics give: moments from marginals, and fits of logistic and Poisson regression."""
     prepared = Prepared.load(data[part])
@@ -139,7 +138,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-GLMS = Card(
+GLMS = Experiment(
     id="dd_ssp_glms",
     title="DD-SSP: other models, and degree 4",
     caption=(
@@ -156,7 +155,7 @@ GLMS = Card(
         "poisson_radii": [2.0, 6.0],
     },
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=CLASSIFIED,

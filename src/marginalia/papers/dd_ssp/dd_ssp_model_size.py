@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.card import Comparison, Figure, Frame
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Experiment, Figure, Frame
 from marginalia.papers.dd_ssp.arms import AIM, DD_SSP, DD_SSP_100MB, KEYS
 from marginalia.papers.dd_ssp.dd_ssp_cells import cells
 from marginalia.papers.dd_ssp.run_times import seconds
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import p_value, welch
 from marginalia.reporting.panels import bars, drawing
 
@@ -79,16 +79,16 @@ def _names(rows: Frame) -> list[str]:
     ]
 
 
-def caption(table: Frame) -> str:
-    """Return the caption."""
-    return (
+MODEL_SIZE = Experiment(
+    id="dd_ssp_model_size",
+    title="DD-SSP: half the model size",
+    caption=(
         "AIM with models of at most 100 MB instead of 200 MB (appendix G.4). Left: mean CPU seconds of a fit. Then: by "
         "how much DD-SSP on the smaller model is better, with two standard errors over trials, in units of the margin "
         "(5 % of MSE, .01 of AUC): only a bar inside the shaded band says that the two are the same. Linear inside the "
         "band, logarithmic outside."
-    )
-
-
-MODEL_SIZE = Comparison(
-    "dd_ssp_model_size", "dd_ssp", model_size, title="DD-SSP: half the model size", figure=figure, caption=caption
+    ),
+    paper="dd_ssp",
+    tables=model_size,
+    figure=lambda tables: figure(tables["dd_ssp_model_size"]),
 )

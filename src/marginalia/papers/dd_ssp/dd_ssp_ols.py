@@ -1,4 +1,4 @@
-"""Card X-OLS of the DD-SSP paper: its logistic variant (section 3.2) is least squares, scaled."""
+"""Experiment X-OLS of the DD-SSP paper: its logistic variant (section 3.2) is least squares, scaled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.dd_ssp.runs import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
@@ -17,7 +17,6 @@ from marginalia.sweep.seeds import seed_of
 SOURCES = ["exact", "aim", "mst", "independent", "gaussian_marginals"]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield AUC and log-loss on the released test rows for every source of marginals and scale of the coefficients.
 
@@ -94,7 +93,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-OLS = Card(
+OLS = Experiment(
     id="dd_ssp_ols",
     title="DD-SSP: the logistic variant is least squares",
     caption=(
@@ -111,7 +110,7 @@ OLS = Card(
         "delta": 1e-5,
     },
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=CLASSIFIED,

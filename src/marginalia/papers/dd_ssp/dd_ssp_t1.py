@@ -1,4 +1,4 @@
-"""Card X-T1 of the DD-SSP paper: its data sets (Table 1) and the norms that noise is scaled to."""
+"""Experiment X-T1 of the DD-SSP paper: its data sets (Table 1) and the norms that noise is scaled to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.encoding import Encoder
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.runs import NAMES, training_rows
 from marginalia.papers.reported import reported
 from marginalia.reporting.panels import drawing, look
@@ -16,7 +16,6 @@ from marginalia.sweep.protocols import Prepared
 BARS = {"norm_bound_squared": "public bound", "largest_norm_squared": "largest", "mean_norm_squared": "mean"}
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield rows, attributes and row norms of one data set, a row for each of its tasks."""
     prepared = Prepared.load(data[part])
@@ -64,7 +63,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-T1 = Card(
+T1 = Experiment(
     id="dd_ssp_t1",
     title="DD-SSP: the data sets",
     caption=(
@@ -73,7 +72,7 @@ T1 = Card(
     ),
     defaults={"sets": list(NAMES)},
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=tuple(NAMES),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Axes, Comparison, Figure, Frame
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Axes, Experiment, Figure, Frame
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     ADA_SSP_PRINTED,
@@ -25,7 +25,7 @@ from marginalia.papers.dd_ssp.arms import (
     means,
 )
 from marginalia.papers.dd_ssp.dd_ssp_charges import charges
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import curve, drawing, log_axis, rows_where
 from marginalia.reporting.style import arm_look
 
@@ -170,19 +170,6 @@ def _look(arm: str) -> dict[str, Any]:
     }
 
 
-def caption3(table: Frame) -> str:
-    """Return the caption of Figure 3."""
-    return (
-        "Figure 3 of the paper. Above: mean squared error of regression; below: AUC of classification, on the test "
-        "rows; means over trials with bars of one standard error (of noise, on one split). Shaded: DP-SGD between its "
-        "108-point grid tuned at no cost and charged by advanced composition (stars), as in the paper; dashed with "
-        "ticks: charged by the privacy loss distribution. The winner of the grid is chosen on test rows: none of the "
-        "three is private. Advanced composition raises δ to 216 times that of one run. NIST Taxi stands in for the "
-        "paper's Taxi, which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be "
-        "reached here."
-    )
-
-
 def figure5(records: Frame) -> Frame:
     """Return the curves of Figure 5."""
     return curves(records, FIGURE5)
@@ -193,32 +180,40 @@ def figure6(records: Frame) -> Frame:
     return curves(records, FIGURE6)
 
 
+F3 = Experiment(
+    id="dd_ssp_figure3",
+    title="DD-SSP against its baselines",
+    caption=(
+        "Figure 3 of the paper. Above: mean squared error of regression; below: AUC of classification, on the test "
+        "rows; means over trials with bars of one standard error (of noise, on one split). Shaded: DP-SGD between its "
+        "108-point grid tuned at no cost and charged by advanced composition (stars), as in the paper; dashed with "
+        "ticks: charged by the privacy loss distribution. The winner of the grid is chosen on test rows: none of the "
+        "three is private. Advanced composition raises δ to 216 times that of one run. NIST Taxi stands in for the "
+        "paper's Taxi, which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be "
+        "reached here."
+    ),
+    paper="dd_ssp",
+    tables=figure3,
+    figure=lambda tables: draw(tables["dd_ssp_figure3"]),
+)
 _CAPTION = (
     "Figure {} of the paper: DD-SSP on marginals of AIM with Private-PGM, and of {}. Above: mean squared error of "
     "regression; below: AUC of classification, on the test rows; means over trials with bars of one standard error. "
     "NIST Taxi stands in for the paper's Taxi."
 )
-
-
-def caption5(table: Frame) -> str:
-    """Return the caption of Figure 5."""
-    return _CAPTION.format(5, "MST")
-
-
-def caption6(table: Frame) -> str:
-    """Return the caption of Figure 6."""
-    return _CAPTION.format(6, "AIM with mixture inference in its place")
-
-
-F3 = Comparison(
-    "dd_ssp_figure3", "dd_ssp", figure3, title="DD-SSP against its baselines", figure=draw, caption=caption3
+F5 = Experiment(
+    id="dd_ssp_figure5",
+    title="DD-SSP on MST and on AIM",
+    caption=_CAPTION.format(5, "MST"),
+    paper="dd_ssp",
+    tables=figure5,
+    figure=lambda tables: draw(tables["dd_ssp_figure5"]),
 )
-F5 = Comparison("dd_ssp_figure5", "dd_ssp", figure5, title="DD-SSP on MST and on AIM", figure=draw, caption=caption5)
-F6 = Comparison(
-    "dd_ssp_figure6",
-    "dd_ssp",
-    figure6,
+F6 = Experiment(
+    id="dd_ssp_figure6",
     title="DD-SSP with Private-PGM and with mixture inference",
-    figure=draw,
-    caption=caption6,
+    caption=_CAPTION.format(6, "AIM with mixture inference in its place"),
+    paper="dd_ssp",
+    tables=figure6,
+    figure=lambda tables: draw(tables["dd_ssp_figure6"]),
 )

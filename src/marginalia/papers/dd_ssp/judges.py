@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame, Tables
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.dd_ssp.arms import (
@@ -193,7 +193,7 @@ JUDGES: dict[str, Judge] = {
 
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
-    """Return a row for each claim: of two arms from `cells`, of run times, of the accountant, and of two cards."""
+    """Return a row for each claim: of two arms from `cells`, of run times, of the accountant, of two experiments."""
     made = {
         "records": records,
         "cells": cells(records),
@@ -204,4 +204,4 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, {**made, **tables})
 
 
-VERDICTS = Comparison("dd_ssp_verdicts", "dd_ssp", verdicts, needs=("dd_ssp_f4", "dd_ssp_t1"))
+VERDICTS = Experiment("dd_ssp_verdicts", paper="dd_ssp", tables=verdicts, needs=("dd_ssp_f4", "dd_ssp_t1"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame
+from marginalia.experiment import Experiment, Frame
 from marginalia.papers.dd_ssp.arms import (
     AIM,
     DD_SSP,
@@ -119,5 +119,5 @@ def _ours(rows: Frame, line: Any) -> float:
     return float(means.agg(line.statistic))
 
 
-RUN_TIMES = Comparison("dd_ssp_run_times", "dd_ssp", growth)
-REPORTED = Comparison("dd_ssp_run_times_reported", "dd_ssp", beside_reported)
+RUN_TIMES = Experiment("dd_ssp_run_times", paper="dd_ssp", tables=growth)
+REPORTED = Experiment("dd_ssp_run_times_reported", paper="dd_ssp", tables=beside_reported)

@@ -1,4 +1,4 @@
-"""What the cards on the DD-SSP paper's data sets share."""
+"""What the experiments on the DD-SSP paper's data sets share."""
 
 from __future__ import annotations
 

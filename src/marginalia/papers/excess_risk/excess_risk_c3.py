@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Comparison, Figure, Frame
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Frame
 from marginalia.papers.excess_risk.runs import LABELS
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import DASHED, drawing, look, outer_labels, rows_where
 
 if TYPE_CHECKING:
@@ -136,20 +136,15 @@ def figure(table: Frame) -> Figure:
     return figure
 
 
-def caption(table: Frame) -> str:
-    """Return what the figure shows."""
-    return (
+C3 = Experiment(
+    id="excess_risk_c3",
+    title="Theorem C.3: the bound on marginals that AIM did not measure",
+    caption=(
         "AIM's bound on the distance of marginals in its last round (Theorem C.3, confidence 90 %) beside their true "
         "distance: medians over the candidates, means over the fits. A bound on the dashed line or above says nothing."
-    )
-
-
-C3 = Comparison(
-    "excess_risk_c3",
-    "excess_risk",
-    bound_table,
+    ),
+    paper="excess_risk",
+    tables=bound_table,
+    figure=lambda tables: figure(tables["excess_risk_c3"]),
     needs=("excess_risk_table2_strict",),
-    title="Theorem C.3: the bound on marginals that AIM did not measure",
-    figure=figure,
-    caption=caption,
 )

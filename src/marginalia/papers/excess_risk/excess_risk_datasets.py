@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.runs import LABELS, SETS, TEST_FRACTION, read_set
-from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import COLOURS, drawing
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield what Table 1 tells of every data set, and what the generator faces on it."""
     for name in settings["sets"]:
@@ -72,7 +71,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-DATASETS = Card(
+DATASETS = Experiment(
     id="excess_risk_datasets",
     title="Table 1: the data sets",
     caption=(
@@ -81,7 +80,7 @@ DATASETS = Card(
     ),
     defaults={"sets": SETS, "max_cells": 1e6},
     parts=lambda settings: ["sets"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.runs import SETS, Coded, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.theory import (
     Array,
@@ -25,8 +25,8 @@ from marginalia.papers.excess_risk.theory import (
     sigma_gen,
     sup_error,
 )
-from marginalia.papers.form import rounded
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import DASHED, drawing, look
 
 # Rows of the published files.
@@ -46,7 +46,6 @@ def parts(settings: Settings) -> list[str]:
     return ["formulas", "test_rows"]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each number: the flaw, what is measured, where, what is claimed and what is found."""
     if part == "formulas":
@@ -203,7 +202,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-ERRATA = Card(
+ERRATA = Experiment(
     id="excess_risk_errata",
     title="What the published runs spend where a record is replaced",
     caption=(
@@ -213,7 +212,7 @@ ERRATA = Card(
     ),
     defaults={"sets": SETS, "epsilons": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0), "draws": 10, "splits": 10},
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

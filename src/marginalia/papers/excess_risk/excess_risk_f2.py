@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from marginalia.card import Comparison, Figure, Frame
+from marginalia.experiment import Experiment, Figure, Frame
 from marginalia.papers.excess_risk.excess_risk_table2 import ERRORS_TABLE
 from marginalia.papers.excess_risk.runs import LABELS
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import curve, drawing, look, rows_where
 
 
@@ -32,21 +32,16 @@ def figure(table: Frame) -> Figure:
     return figure
 
 
-def caption(table: Frame) -> str:
-    """Return what the figure shows."""
-    return (
+F2 = Experiment(
+    id="excess_risk_f2",
+    title="Figure 2: marginal error of AIM's rows",
+    caption=(
         "Mean over the 4-way workload of half the L1 distance between a real and a synthetic marginal, both normalised "
         "(1: nothing in common). The error that the paper defines is twice this; its code plots this one. Means of ten "
         "synthetic sets, bars of one standard error."
-    )
-
-
-F2 = Comparison(
-    "excess_risk_f2",
-    "excess_risk",
-    errors,
+    ),
+    paper="excess_risk",
+    tables=errors,
+    figure=lambda tables: figure(tables["excess_risk_f2"]),
     needs=("excess_risk_table2",),
-    title="Figure 2: marginal error of AIM's rows",
-    figure=figure,
-    caption=caption,
 )

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.data.catalogue.catalogue import entry, uncoded
 from marginalia.data.encoding import Encoder
 from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.runs import (
@@ -36,8 +36,8 @@ from marginalia.papers.excess_risk.runs import (
     scores,
     splits,
 )
-from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, pairwise
 from marginalia.reporting.panels import drawing, rows_where
 from marginalia.sweep.metrics import roc_auc
@@ -169,7 +169,6 @@ def parts(settings: Settings) -> list[str]:
     ]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the scores on every split of one data set: of AIM, fitted in one way or more, and of all other methods."""
     name, *what = part_values(part)
@@ -297,7 +296,7 @@ def causes(rows: Frame) -> Frame:
     """Return the mean accuracy of DP-SGD in the published setting and in ours, in both codings, by what noise.
 
     One row a data set and setting and coding; ``published``, ``exact`` and ``none`` are the noise, ``without_privacy``
-    a logistic regression in the same coding. Standard errors stand in the card's table.
+    a logistic regression in the same coding. Standard errors stand in the experiment's table.
     """
     import pandas as pd
 
@@ -423,7 +422,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-F4 = Card(
+F4 = Experiment(
     id="excess_risk_f4",
     title="Figure 4: AIM, DP-SGD and PATE at ε = 1",
     caption=(
@@ -436,7 +435,7 @@ F4 = Card(
     ),
     defaults={"sets": SETS, "trials": 10, "epsilon": 1.0, "aim": {}},
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=(*SETS, *PUBLIC_SETS),

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.excess_risk.runs import LABELS, Coded, fit_aim, fit_logistic, read_set, scores, splits
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import drawing
 
 TARGETS = {
@@ -22,7 +22,6 @@ TARGETS = {
 }
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield accuracy of a model for each target of one data set, trained on real and on AIM's rows."""
     for draw in range(settings["draws"]):
@@ -86,7 +85,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-F5 = Card(
+F5 = Experiment(
     id="excess_risk_f5",
     title="Figure 5: several targets from one synthetic set",
     caption=(
@@ -96,7 +95,7 @@ F5 = Card(
     ),
     defaults={"targets": TARGETS, "epsilon": 1.0, "draws": 10, "splits": 10, "aim": {}},
     parts=lambda settings: list(settings["targets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=tuple(TARGETS),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, minimax, sup_error
-from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import COLOURS, DOTTED, drawing
 
 KEYS = ["panel", "method", "iterations"]
@@ -23,7 +23,6 @@ def coefficients(settings: Settings) -> list[str]:
     return [f"c{k}" for k in range(settings["degree"] + 1)]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield a row for each polynomial of Figure 1, and the errors of other degrees."""
     low, high = map(float, settings["interval"])
@@ -92,7 +91,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-FIG1 = Card(
+FIG1 = Experiment(
     id="excess_risk_fig1",
     title="Figure 1: polynomials of degree 4 for the logistic loss",
     caption=(
@@ -102,7 +101,7 @@ FIG1 = Card(
     ),
     defaults={"degree": 4, "degrees": (2, 4, 6, 8, 10), "interval": (-5.0, 5.0), "iterations": (1, 4, 9)},
     parts=lambda settings: ["polynomials"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

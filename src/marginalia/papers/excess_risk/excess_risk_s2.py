@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.excess_risk.theory import nu_gen
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import COLOURS, drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -26,7 +26,6 @@ CASES = {  # name: columns (label included), order d, rows, search
 }  # fmt: skip
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the rows of every case that is solved by one kind of search."""
     for case in settings["cases"]:
@@ -127,7 +126,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-S2 = Card(
+S2 = Experiment(
     id="excess_risk_s2",
     title="Algorithm 1 on tiny tables, with Lemmas 3.3 and 3.4",
     caption=(
@@ -137,7 +136,7 @@ S2 = Card(
     ),
     defaults={"cases": tuple(CASES), "trials": 100, "epsilon": 1.0, "delta": 1e-6, "exponent": 1.0},
     parts=lambda settings: list(dict.fromkeys(CASES[case][-1] for case in settings["cases"])),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

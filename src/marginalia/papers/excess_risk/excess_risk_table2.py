@@ -10,21 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import (
+from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.data.table import Table
+from marginalia.experiment import (
     Axes,
-    Card,
+    Experiment,
     Figure,
     Folders,
     Frame,
     Record,
     Settings,
     Tables,
-    as_frame,
     part_name,
     part_values,
 )
-from marginalia.data.catalogue.catalogue import uncoded
-from marginalia.data.table import Table
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.excess_risk.runs import (
     HEAVY,
@@ -39,8 +38,8 @@ from marginalia.papers.excess_risk.runs import (
     scores,
     splits,
 )
-from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import DOTTED, curve, drawing, rows_where
 
 KEYS = ["dataset", "metric", "epsilon"]
@@ -111,7 +110,6 @@ WANTED = 0.95  # share of such cells
 SMALL = 0.002  # a difference that only z makes look large
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each number: those of a split, and with split -1 those of a synthetic set.
 
@@ -286,7 +284,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return panels(tables[TABLE2.id])
 
 
-TABLE2 = Card(
+TABLE2 = Experiment(
     id="excess_risk_table2",
     title="Figure 3 and Table 2: models trained on AIM's rows",
     caption=(
@@ -297,7 +295,7 @@ TABLE2 = Card(
     ),
     defaults={"sets": SETS, "epsilons": EPSILONS, "draws": 10, "splits": 10, "aim": {}},
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

@@ -9,16 +9,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.excess_risk_c3 import ROWS, coverage, fits
 from marginalia.papers.excess_risk.excess_risk_table2 import KEYS, METRICS, cells_of, panels, parts, scored, spelled
 from marginalia.papers.excess_risk.runs import PUBLIC_SETS, SETS, Coded, fit_aim, in_public_domain, read_set, splits
-from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.means import rounded
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each metric and split; AIM sees the training rows of the split only.
 
@@ -81,7 +80,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return panels(tables[STRICT.id])
 
 
-STRICT = Card(
+STRICT = Experiment(
     id="excess_risk_table2_strict",
     title="Table 2 and Figure 3 under the strict protocol",
     caption=(
@@ -93,7 +92,7 @@ STRICT = Card(
     ),
     defaults={"sets": SETS, "epsilons": (0.5, 1.0, 2.0), "draws": 10, "aim": {}},
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=(*SETS, *PUBLIC_SETS),

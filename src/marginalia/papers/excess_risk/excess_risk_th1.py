@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.data.encoding import Encoder
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk import theory
 from marginalia.papers.excess_risk.runs import LABELS, SETS, Array, fit_aim, marginal_distances, read_set
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.panels import drawing, look
 from marginalia.threads import one_blas_thread
 
@@ -28,7 +28,6 @@ BOUNDS = {
 }  # fmt: skip
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield, for each synthetic set and d, the measured excess on the real rows and every bound on it."""
     for draw in range(settings["draws"]):
@@ -144,7 +143,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-TH1 = Card(
+TH1 = Experiment(
     id="excess_risk_th1",
     title="Theorems 3.1 and 3.2, Corollaries 3.5 and 3.6: the bounds against what is measured",
     caption=(
@@ -155,7 +154,7 @@ TH1 = Card(
     ),
     defaults={"sets": SETS, "epsilon": 1.0, "draws": 3, "orders": (2, 4), "exponent": 10.0, "aim": {}},
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

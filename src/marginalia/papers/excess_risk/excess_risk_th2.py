@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import HardInstance
-from marginalia.papers.form import rounded
+from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_sequence
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the excess risk of models trained on each generator's rows, for a secret and its opposite.
 
@@ -75,7 +74,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-TH2 = Card(
+TH2 = Experiment(
     id="excess_risk_th2",
     title="Theorem 4.1: what generators that see low-order marginals must lose",
     caption=(
@@ -86,7 +85,7 @@ TH2 = Card(
     ),
     defaults={"g": (0.05, 0.1), "orders": (2, 3, 4), "hidden": 40, "known": 40, "n": 20_000, "trials": 5},
     parts=lambda settings: [str(float(g)) for g in settings["g"]],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame, Tables
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.excess_risk.excess_risk_f4 import MARGIN
@@ -21,7 +21,7 @@ from marginalia.papers.excess_risk.excess_risk_table2 import LIMIT
 from marginalia.papers.excess_risk.runs import LABELS
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, smallest_margin, welch
 
-CARDS = ("datasets", "fig1", "table2", "table2_strict", "f4", "f5", "errata", "th1", "th2", "s2")
+NAMES = ("datasets", "fig1", "table2", "table2_strict", "f4", "f5", "errata", "th1", "th2", "s2")
 SMALL = 1e-9
 
 
@@ -322,10 +322,10 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
 
 
-VERDICTS = Comparison(
-    "excess_risk_verdicts",
-    "excess_risk",
-    verdicts,
-    needs=tuple(f"excess_risk_{name}" for name in CARDS),
+VERDICTS = Experiment(
+    id="excess_risk_verdicts",
     title="What the paper claims, and what came out",
+    paper="excess_risk",
+    tables=verdicts,
+    needs=tuple(f"excess_risk_{name}" for name in NAMES),
 )

@@ -1,4 +1,4 @@
-"""What the cards of Zhou et al. share: their data sets, AIM with their constants, splits, models and scores.
+"""What the experiments of Zhou et al. share: their data sets, AIM with their constants, splits, models and scores.
 
 Zhou, Liang, Brugere, Dervovic, Polychroniadou, Wu and Dachman-Soled, "Bounding the Excess Risk for Linear Models
 Trained on Marginal-Preserving, Differentially-Private, Synthetic Data". The values they print are in `reported`:
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Folders
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
+from marginalia.experiment import Folders
 from marginalia.methods.task import Task
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Prepared
@@ -39,7 +39,7 @@ SETS = tuple(f"{name}@dpml" for name in ("compas", "heart", "law", "adult", "chu
 HEAVY = "dutch@dpml"  # an epsilon of it takes as long as another set
 TEST_FRACTION = 0.2
 DENSE_CELLS = 1e6
-STREAM = "excess_risk_table2"  # every card draws the synthetic sets and splits of Table 2
+STREAM = "excess_risk_table2"  # every experiment draws the synthetic sets and splits of Table 2
 
 
 def read_set(name: str, data: Folders) -> tuple[Table, Task]:
@@ -53,7 +53,7 @@ def read_set(name: str, data: Folders) -> tuple[Table, Task]:
 def fit_aim(table: Table, epsilon: float, *, root_seed: int, name: str, draw: int, **parameters: Any) -> AIM:
     """Fit AIM to all rows with the paper's constants: 4-way workload, 100 MB, delta = 1/n², add/remove.
 
-    The same root seed, data set and number of the synthetic set give the same fit in every card; `parameters` are
+    The same root seed, data set and number of the synthetic set give the same fit in every experiment; `parameters` are
     those of `AIM`, to run smaller.
     """
     from marginalia.methods.aim import AIM

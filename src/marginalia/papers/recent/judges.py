@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from marginalia.card import Comparison, Frame, Tables
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.recent.recent_rivals import (
     AIM,
     AIM_FOURS,
     AIM_TRIPLES,
-    CARD,
     HIGH,
+    ID,
     MST,
     PRIVBAYES,
     RESIDUAL,
@@ -154,14 +154,14 @@ JUDGES: dict[str, Judge] = {
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
-    given = {name.replace(f"{CARD}_", "recent_"): table for name, table in tables.items()}
+    given = {name.replace(f"{ID}_", "recent_"): table for name, table in tables.items()}
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, given)
 
 
-VERDICTS = Comparison(
+VERDICTS = Experiment(
     id="recent_verdicts",
     paper="recent",
-    table=verdicts,
-    needs=(CARD,),
+    tables=verdicts,
+    needs=(ID,),
     title="Claims of 2025 and 2026",
 )

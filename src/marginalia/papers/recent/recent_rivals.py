@@ -1,4 +1,4 @@
-"""Card rivals: Tab-PE, AIM and others at one certified epsilon, with correlations of low and of high order."""
+"""Experiment rivals: Tab-PE, AIM and others at one certified epsilon, with correlations of low and of high order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import title
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.task import Task
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.pairwise import pairwise
@@ -24,7 +24,7 @@ from marginalia.sweep.metrics import marginal_error, roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "recent_rivals"
+ID = "recent_rivals"
 REAL = "real rows"
 TAB_PE, AIM, SWIFT, MST, PRIVBAYES, RESIDUAL = "Tab-PE", "AIM", "SWIFT", "MST", "PrivBayes", "Residual AIM"
 AIM_TRIPLES, AIM_FOURS = "AIM, triples", "AIM, quadruples"
@@ -71,7 +71,7 @@ def made(name: str, n: int, seed: np.random.SeedSequence) -> Table:
 
 def halves(name: str, trial: int, settings: Settings, root_seed: int, data: Folders) -> tuple[Table, Table, Task]:
     """Return training rows, held-out rows and the task of one trial."""
-    seed = seed_sequence(root_seed, CARD, name, trial)
+    seed = seed_sequence(root_seed, ID, name, trial)
     if name not in SETS:
         rows, task = made(name, settings["n_made"], seed), Task("logistic", LABEL)
     else:
@@ -84,7 +84,6 @@ def halves(name: str, trial: int, settings: Settings, root_seed: int, data: Fold
     return split.train, split.test, task
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield a row for each arm and trial of a table, and for the real rows."""
     from marginalia.methods.registry import method
@@ -92,7 +91,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     warm = True
     for trial in range(settings["trials"]):
         train, test, task = halves(part, trial, settings, root_seed, data)
-        seed = seed_of(root_seed, CARD, part, trial, settings["epsilon"])
+        seed = seed_of(root_seed, ID, part, trial, settings["epsilon"])
         where = {"dataset": part, "trial": trial}
         yield {**where, "arm": REAL, **learnt(train, test, task.target)}
         budget = {"epsilon": settings["epsilon"], "delta": settings["delta"]}
@@ -157,7 +156,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means over trials, paired differences of all arms, and CPU seconds, which do not repeat."""
     wide = mean_table(rows.drop(columns="seconds"), ["dataset", "arm"], [*METRICS, "epsilon_spent"])
     spent = rows[rows["arm"] != REAL].groupby(["dataset", "arm"])["seconds"].median().rename("cpu_seconds")
-    return {CARD: wide, f"{CARD}_differences": differences(rows), f"{CARD}_time": spent.reset_index()}
+    return {ID: wide, f"{ID}_differences": differences(rows), f"{ID}_time": spent.reset_index()}
 
 
 def differences(rows: Frame) -> Frame:
@@ -192,7 +191,7 @@ def named(name: str) -> str:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw accuracy, the error of pairs and CPU seconds, a group of bars for each table."""
-    wide, spent = tables[CARD], tables[f"{CARD}_time"]
+    wide, spent = tables[ID], tables[f"{ID}_time"]
     sets = [name for name in settings["sets"] if name in set(wide["dataset"])]
     arms = [arm for arm in (REAL, *ARMS) if arm in set(wide["arm"])]
     with drawing(3, 2, entries=5, height=2.2, space=0.9) as (drawn, axes):
@@ -215,8 +214,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return drawn
 
 
-RIVALS = Card(
-    id=CARD,
+RIVALS = Experiment(
+    id=ID,
     title="Tab-PE, AIM and others at one certified epsilon",
     caption=(
         "Accuracy on held-out rows of gradient boosting trained on synthetic rows, total variation of pairs of "
@@ -234,7 +233,7 @@ RIVALS = Card(
         "n_made": 50_000,
     },
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Comparison, Frame, Tables
+from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.reduced_space.reduced_space_epsilon import (
@@ -28,7 +28,7 @@ from marginalia.papers.reduced_space.runs import GAMMA
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 from marginalia.reporting.panels import rows_where
 
-CARDS = ("privacy", "lemma", "points", "fail", "corollary", "n", "f", "m", "kappa", "cells", "epsilon")
+NAMES = ("privacy", "lemma", "points", "fail", "corollary", "n", "f", "m", "kappa", "cells", "epsilon")
 MARGIN = 0.01  # of an equivalence, in AUC or in the largest error of an average
 WIDE = ("adult_bool20", "dutch_bool16")  # far more cells than points are drawn
 TIGHTER = 4.0
@@ -305,10 +305,10 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
 
 
-VERDICTS = Comparison(
+VERDICTS = Experiment(
     id="reduced_space_verdicts",
     paper="reduced_space",
-    table=verdicts,
-    needs=tuple(f"reduced_space_{card}" for card in CARDS),
+    tables=verdicts,
+    needs=tuple(f"reduced_space_{name}" for name in NAMES),
     title="The claims of the reduced-space paper",
 )

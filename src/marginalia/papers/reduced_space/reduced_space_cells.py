@@ -1,4 +1,4 @@
-"""Card cells of the reduced-space paper: the noise that reaches a cell of a marginal, by the functions released."""
+"""Reduced space, cells: the noise that reaches a cell of a marginal, by the functions released."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.reduced_space.families import Family
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.panels import drawing, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
-CARD = "reduced_space_cells"
+ID = "reduced_space_cells"
 ARMS: dict[str, tuple[Any, Any]] = {
     "monomials, published noise": ("monomials", "published"),
     "monomials, exact noise": ("monomials", "tight"),
@@ -22,7 +22,6 @@ ARMS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each arm and kind of cell: root mean square error of its noisy count at ε = 1.
 
@@ -34,7 +33,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         attributes = tuple(range(order))
         family = Family(kind, (2,) * p, order)
         scale = laplace_scale(family, 1.0, relation=Relation.REPLACE_ONE, calibration=calibration)
-        rng = np.random.default_rng(seed_sequence(root_seed, CARD, p, order, arm))
+        rng = np.random.default_rng(seed_sequence(root_seed, ID, p, order, arm))
         exact = family.marginals(np.zeros(family.n_rows), attributes)
         needed = [rows for s, rows in family.blocks.items() if set(s) <= set(attributes)]
         squared = np.zeros((settings["trials"], *exact.shape))
@@ -60,12 +59,12 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the rows: they are means already."""
-    return {CARD: rows}
+    return {ID: rows}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of a cell, a panel for each order and number of bits, a mark for each arm."""
-    groups = list(tables[CARD].groupby(["order", "p"]))
+    groups = list(tables[ID].groupby(["order", "p"]))
     with drawing(len(groups), len(groups), entries=3, height=2.0) as (figure, axes):
         for ax, ((order, p), own) in zip(axes, groups, strict=True):
             for i, arm in enumerate(ARMS):
@@ -76,14 +75,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-CELLS = Card(
-    id=CARD,
+CELLS = Experiment(
+    id=ID,
     title="Which functions to release: the noise that reaches a cell",
     caption="Root mean square error of the noisy count of one marginal cell (1: the bit is set) at ε = 1, by what is "
     "released: the paper's monomials with its noise and with the least noise that is private, or parities.",
     defaults={"trials": 1000, "shapes": ((10, 2), (13, 2), (20, 2), (10, 3), (13, 3))},
     parts=lambda settings: ["all"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

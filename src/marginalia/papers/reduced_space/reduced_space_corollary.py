@@ -1,4 +1,4 @@
-"""Card corollary of the reduced-space paper: Corollary 2.4, accuracy and privacy that vanish together."""
+"""Experiment corollary of the reduced-space paper: Corollary 2.4, accuracy and privacy that vanish together."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from itertools import product
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.reduced_space.runs import ALGORITHM_1, Law, one_run
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "reduced_space_corollary"
+ID = "reduced_space_corollary"
 ORDER = 2
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial, at a number of bits p, for n = factor · N ln N records, N = |F|.
 
@@ -33,7 +32,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         L = math.log(N / gamma)
         accuracy = math.sqrt(2 * N * L / n)  # Theorem 2.2 with ε = δ
         k, m = math.ceil(L / accuracy**2), math.ceil(law.condition_number * N / (gamma * accuracy**2))
-        key = (root_seed, CARD, p, factor, trial)
+        key = (root_seed, ID, p, factor, trial)
         codes = law.sample(n, np.random.default_rng(seed_sequence(*key)))
         fit = one_run(
             codes, order=ORDER, seed=seed_of(*key), epsilon=accuracy, n_synthetic=k, n_points=m, **ALGORITHM_1
@@ -56,13 +55,13 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return ε, the mean error and how often 8δ was exceeded, over p and n."""
     rows = rows.assign(above_bound=(rows["error"] > rows["bound"]).astype(float))
     keys = ["p", "factor", "n_functions", "n", "k", "m"]
-    return {CARD: mean_table(rows, keys, ["epsilon", "gamma", "error", "bound", "above_bound"])}
+    return {ID: mean_table(rows, keys, ["epsilon", "gamma", "error", "bound", "above_bound"])}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw ε = δ and the measured error over n/(N ln N), a curve for each number of bits."""
     with drawing(2, 2, entries=3, height=2.3) as (figure, axes):
-        for i, (p, rows) in enumerate(tables[CARD].groupby("p")):
+        for i, (p, rows) in enumerate(tables[ID].groupby("p")):
             axes[0].plot(rows["factor"], rows["epsilon"], label=f"{p} bits", **look(i))
             curve(axes[1], rows["factor"], rows["error"], rows["error_stderr"], label=f"{p} bits", **look(i))
             axes[1].plot(rows["factor"], rows["bound"], ls=DOTTED, color=look(i)["color"])
@@ -71,15 +70,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-COROLLARY = Card(
-    id=CARD,
+COROLLARY = Experiment(
+    id=ID,
     title="Corollary 2.4: accuracy and privacy vanish together",
     caption="Algorithm 1 with ε = δ, over the number of records in units of N ln N (N = |F|, marginals of order 2): "
     "the privacy ε, and the largest error of the synthetic data beside its bound 8δ (dotted). k and m are what "
     "Theorem 2.3 asks; mean over runs, bars of one standard error.",
     defaults={"trials": 30, "bits": (6, 8, 10), "factors": (16, 64, 256, 1024, 4096)},
     parts=lambda settings: list(map(str, settings["bits"])),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

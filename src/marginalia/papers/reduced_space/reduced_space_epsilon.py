@@ -1,4 +1,4 @@
-"""Card epsilon of the reduced-space paper: Algorithm 1 on real tables, one change at a time, up to our own fit."""
+"""Reduced space, epsilon: Algorithm 1 on real tables, one change at a time, up to our own fit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.data.catalogue.catalogue import title
 from marginalia.data.table import Table
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.sampling import tree_measure
 from marginalia.methods.reduced_space.spaces import AUTO_CUBE_CELLS
@@ -27,7 +27,7 @@ from marginalia.reporting.style import arm_name
 from marginalia.sweep.metrics import marginal_error, roc_auc
 from marginalia.sweep.seeds import seed_of
 
-CARD = "reduced_space_epsilon"
+ID = "reduced_space_epsilon"
 TRIPLES = 100
 MORE = "more"  # the part of a table with the further trials of Algorithm 1
 FLOOR = 1e-4  # of the figure: where an AUC above that of the real rows is drawn
@@ -66,7 +66,6 @@ def parts(settings: Settings) -> list[str]:
     return one_part_a_split(settings) + [part_name(name, MORE) for name in settings["sets"] if more]
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each arm and epsilon, and those of the real rows and of independent columns."""
     name, number = part_values(part)
@@ -84,7 +83,7 @@ def _trial(
     where = {"dataset": name, "trial": trial}
     yield {**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}
     for epsilon in map(float, settings["epsilons"]):
-        seed = seed_of(root_seed, CARD, name, trial, epsilon)
+        seed = seed_of(root_seed, ID, name, trial, epsilon)
         arms = {INDEPENDENT: _independent(train, test, epsilon, seed)}
         for arm in chosen:
             if arm == OURS and MAXENT in arms and math.prod(train.domain.sizes) > AUTO_CUBE_CELLS:
@@ -186,9 +185,9 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     spread = rows.groupby(["dataset", "arm", "epsilon"])["auc"].std().rename("auc_std").reset_index()
     auc = auc.merge(spread, on=["dataset", "arm", "epsilon"])
     return {
-        CARD: mean_table(rows, ["dataset", "arm", "epsilon"], values),
-        f"{CARD}_auc": auc,
-        f"{CARD}_pairs": _pairs(rows),
+        ID: mean_table(rows, ["dataset", "arm", "epsilon"], values),
+        f"{ID}_auc": auc,
+        f"{ID}_pairs": _pairs(rows),
     }
 
 
@@ -209,11 +208,11 @@ def _pairs(rows: Frame) -> Frame:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw what AUC is lost (above) and total variation of pairs (below), a column for each table."""
-    sets = [s for s in settings["sets"] if s in set(tables[CARD]["dataset"])]
-    arms = [arm for arm in DRAWN if arm in set(tables[CARD]["arm"])]
+    sets = [s for s in settings["sets"] if s in set(tables[ID]["dataset"])]
+    arms = [arm for arm in DRAWN if arm in set(tables[ID]["arm"])]
     with drawing(2 * len(sets), max(2, len(sets)), entries=4, space=0.55, height=2.1) as (figure, axes):
         for name, above, below in zip(sets, axes, axes[len(sets) :], strict=False):
-            auc, own = rows_where(tables[f"{CARD}_auc"], dataset=name), rows_where(tables[CARD], dataset=name)
+            auc, own = rows_where(tables[f"{ID}_auc"], dataset=name), rows_where(tables[ID], dataset=name)
             for i, arm in enumerate(arms):
                 lost, pairs = rows_where(auc, arm=arm), rows_where(own, arm=arm)
                 curve(above, lost["epsilon"], lost["lost"].clip(lower=FLOOR), lost["lost_stderr"], label=arm, **look(i))
@@ -228,8 +227,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-EPSILON = Card(
-    id=CARD,
+EPSILON = Experiment(
+    id=ID,
     title="From Algorithm 1 to maximum-entropy parities on real tables",
     caption="Above: held-out AUC of a logistic regression on synthetic rows, below that of one on the real rows of the "
     "same splits (at 0.0001: no loss). Below: mean total variation over all pairs of columns. "
@@ -244,7 +243,7 @@ EPSILON = Card(
         "arms": tuple(ARMS),
     },
     parts=parts,
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

@@ -1,4 +1,4 @@
-"""Card fail of the reduced-space paper: every inequality in the proof of its Theorem 2.3, inside its hypothesis."""
+"""Reduced space, fail: every inequality in the proof of its Theorem 2.3, inside its hypothesis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.methods.reduced_space.families import Array, Family
 from marginalia.methods.reduced_space.sampling import TreeMeasure
 from marginalia.papers.reduced_space.runs import GAMMA, Law, averages, largest, one_run
 from marginalia.reporting.panels import drawing, look, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "reduced_space_fail"
+ID = "reduced_space_fail"
 KINDS: tuple[Any, ...] = ("monomials", "parities")
 # What the proof bounds: column of a run, name, allowed multiple of δ, allowed failures as a multiple of γ.
 STEPS = (
@@ -51,7 +51,6 @@ class Remembered:
         return self.points
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial of a block and each family: every quantity that the proof bounds."""
     from marginalia.papers.reduced_space.theory import guarantee
@@ -66,7 +65,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     )  # of parities it is the same
     k, m = promised.n_synthetic, max(1, math.ceil(promised.n_points * settings["share_of_points"]))
     for trial in range(int(block), settings["trials"], settings["blocks"]):
-        key = (root_seed, CARD, name, trial)
+        key = (root_seed, ID, name, trial)
         rng = np.random.default_rng(seed_sequence(*key))
         codes, pool = law.sample(n, rng), Remembered(p, m, rng)
         ratio = law.density(pool.points) * 2.0**p  # dν/dμ at the points
@@ -131,7 +130,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
                 }
             )
     whole = dict.fromkeys(("n_functions", "n", "k", "m"), int)
-    return {CARD: DataFrame(table).astype(whole)}
+    return {ID: DataFrame(table).astype(whole)}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -139,7 +138,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     steps = [name for _, name, *_ in STEPS]
     with drawing(2, 2, entries=5, height=2.6) as (figure, axes):
         for ax, kind in zip(axes, KINDS, strict=True):
-            own = rows_where(tables[CARD], family=kind)
+            own = rows_where(tables[ID], family=kind)
             own = own[own["step"] != CERTIFICATE]
             for i, (case, rows) in enumerate(own.groupby("case", sort=False)):
                 places = np.arange(len(rows)) + 0.13 * (i - 1.5)
@@ -158,8 +157,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-FAIL = Card(
-    id=CARD,
+FAIL = Experiment(
+    id=ID,
     title="The accuracy theorem, step by step",
     caption="Everything that the proof of Theorem 2.3 bounds, over runs inside its hypothesis (ε = 1, γ = 0.05, the "
     "paper's noise; k and m the smallest that it allows): 95 % quantile over runs in units of the accuracy δ, "
@@ -169,7 +168,7 @@ FAIL = Card(
         part_name(case.replace(" ", "_"), block)
         for case, block in product(settings["cases"], range(settings["blocks"]))
     ],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,12 +1,12 @@
-"""Card kappa of the reduced-space paper: which measure to draw the points of the reduced space from."""
+"""Experiment kappa of the reduced-space paper: which measure to draw the points of the reduced space from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import title
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables, frame
 from marginalia.methods.reduced_space import sampling
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.spaces import Pool
@@ -20,11 +20,10 @@ from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import curve, drawing, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
-CARD = "reduced_space_kappa"
+ID = "reduced_space_kappa"
 GAP = 1e-4  # of the linear programs: optima that differ by less are the same
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield κ and the noise-free optimum of every measure built from one release."""
     from marginalia.methods.reduced_space.fits import fit_columns
@@ -35,7 +34,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         train, _ = split(part, trial, root_seed, data)
         n = train.n_rows
         family, published = (Family(kind, train.domain.sizes, 2) for kind in ("parities", "monomials"))
-        randomness = Randomness(seed_sequence(root_seed, CARD, part, trial))
+        randomness = Randomness(seed_sequence(root_seed, ID, part, trial))
         rng = randomness.generator
         scale = laplace_scale(family, settings["epsilon"], relation=Relation.REPLACE_ONE, calibration="tight")
         sums = family.sums(train.codes)
@@ -72,10 +71,9 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means, with the m that the theorem asks, and for every two measures whether κ orders their optima."""
     means = mean_table(rows, ["dataset", "measure", "m"], ["kappa", "optimum", "asked", "cells"])
-    return {CARD: means, f"{CARD}_pairs": _pairs(rows)}
+    return {ID: means, f"{ID}_pairs": frame(_pairs(rows))}
 
 
-@as_frame
 def _pairs(rows: Frame) -> Iterator[Record]:
     for (name, m), own in rows.groupby(["dataset", "m"]):
         optima, kappas = (own.pivot(index="trial", columns="measure", values=v) for v in ("optimum", "kappa"))
@@ -99,10 +97,10 @@ def _pairs(rows: Frame) -> Iterator[Record]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the noise-free optimum over m, a curve for each measure."""
-    sets = [s for s in settings["sets"] if s in set(tables[CARD]["dataset"])]
+    sets = [s for s in settings["sets"] if s in set(tables[ID]["dataset"])]
     with drawing(len(sets), max(2, len(sets)), entries=3, height=2.3, space=0.5) as (figure, axes):
         for ax, name in zip(axes, sets, strict=False):
-            for i, (measure, rows) in enumerate(rows_where(tables[CARD], dataset=name).groupby("measure")):
+            for i, (measure, rows) in enumerate(rows_where(tables[ID], dataset=name).groupby("measure")):
                 optimum, spread = rows["optimum"], rows["optimum_stderr"]
                 curve(
                     ax,
@@ -118,15 +116,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-KAPPA = Card(
-    id=CARD,
+KAPPA = Experiment(
+    id=ID,
     title="Which measure to draw the points from",
     caption="Smallest largest deviation from the data's own averages (parities of order 2, no noise) that the m points "
     "allow, for measures built from one release at ε = 1; optima below the solver's 0.0001 are drawn there. "
     "Mean over splits, bars of one standard error. It reads the private rows: an evaluation, not a release.",
     defaults={"trials": 5, "sets": SETS, "epsilon": 1.0, "points": (300, 1000, 3000, 10_000)},
     parts=lambda settings: list(settings["sets"]),
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
     datasets=SETS,

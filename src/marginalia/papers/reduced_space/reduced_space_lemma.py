@@ -1,17 +1,16 @@
-"""Card lemma of the reduced-space paper: the constant of its sampling lemma (Lemma 3.2), exactly."""
+"""Experiment lemma of the reduced-space paper: the constant of its sampling lemma (Lemma 3.2), exactly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from marginalia.card import Card, Figure, Folders, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Record, Settings, Tables
 from marginalia.reporting.panels import DASHED, bars, drawing
 
-CARD = "reduced_space_lemma"
+ID = "reduced_space_lemma"
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield exact failure probabilities: independent bits, so a product of binomial laws."""
     from scipy.stats import binom
@@ -30,7 +29,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the failure probability, a group of bars for each number of bits and range of values."""
-    table = tables[CARD]
+    table = tables[ID]
     cases = (table["bits"].astype(str) + " bits, " + table["values"]).unique().tolist()
     with drawing(1, 1, entries=3, height=2.2) as (figure, (ax,)):
         bars(ax, {str(name): rows["failure"].tolist() for name, rows in table.groupby("lemma")}, cases)
@@ -39,15 +38,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-LEMMA = Card(
-    id=CARD,
+LEMMA = Experiment(
+    id=ID,
     title="Lemma 3.2: the constant of the sampling lemma",
     caption="Exact probability that some average of fair bits misses its mean by more than δ = 0.1, with as many "
     "records as Lemma 3.2 asks for at γ = 0.1 (black line: what it allows): as printed, and with Hoeffding's "
     "constant for functions in [-1, 1]. Functions with values ±1, and with values 0 and 1.",
     defaults={"bits": (20, 210), "gamma": 0.1, "accuracy": 0.1},
     parts=lambda settings: list(map(str, settings["bits"])),
-    run=run,
-    tables=lambda rows, settings: {CARD: rows},
+    rows=run,
+    tables=lambda rows, settings: {ID: rows},
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Card N of the reduced-space paper: error over the number of records, beside its theorem (8δ) and the certificate."""
+"""Reduced space, N: error over the number of records, beside its theorem (8δ) and the certificate."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings
 from marginalia.papers.reduced_space.runs import ARMS, Law, one_run, summary
 from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-CARD = "reduced_space_n"
+ID = "reduced_space_n"
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial and arm, at one number of records."""
     n = int(part)
     for trial in range(settings["trials"]):
-        key = (root_seed, CARD, n, trial)
+        key = (root_seed, ID, n, trial)
         codes = Law.half_and_half(8).sample(n, np.random.default_rng(seed_sequence(*key)))
         for name, arm in ARMS.items():
             fit = one_run(
@@ -52,8 +51,8 @@ def error_beside_bounds(table: Frame, over: str, label: str) -> Figure:
     return figure
 
 
-N = Card(
-    id=CARD,
+N = Experiment(
+    id=ID,
     title="Error over the number of records",
     caption="Largest error over all averages of order 2 on eight bits of a known population (ε = 1, 2,000 uniform "
     "points, as many synthetic rows as records): mean and worst of the runs, beside the 8δ of Theorem 2.3 and "
@@ -61,7 +60,7 @@ N = Card(
     "share of records.",
     defaults={"trials": 100, "records": (1000, 3000, 10_000, 30_000, 100_000), "points": 2000},
     parts=lambda settings: list(map(str, settings["records"])),
-    run=run,
-    tables=lambda rows, settings: {CARD: summary(rows, ["arm", "n"])},
-    figure=lambda tables, settings: error_beside_bounds(tables[CARD], "n", "records n"),
+    rows=run,
+    tables=lambda rows, settings: {ID: summary(rows, ["arm", "n"])},
+    figure=lambda tables, settings: error_beside_bounds(tables[ID], "n", "records n"),
 )

@@ -1,4 +1,4 @@
-"""Card points of the reduced-space paper: Lemma 3.3, how many points of Ω* carry the averages of the population."""
+"""Reduced space, points: Lemma 3.3, how many points of Ω* carry the averages of the population."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.methods.reduced_space.families import Family
 from marginalia.papers.reduced_space.runs import Law
 from marginalia.reporting.panels import DASHED, drawing, look
 from marginalia.sweep.seeds import seed_sequence
 
-CARD = "reduced_space_points"
+ID = "reduced_space_points"
 BITS = 8
 LAWS = (Law((0.5,) * BITS), Law.half_and_half(BITS), *(Law((q,) * BITS) for q in (0.7, 0.9, 1.0)))
 KINDS: tuple[Any, ...] = ("monomials", "parities")
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield how often the lemma's deviation passes δ, by law, order, family and share of the lemma's m.
 
@@ -34,7 +33,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         family = Family(kind, (2,) * BITS, order)
         F = np.vstack([np.ones(len(points)), family.values(points)])
         m = math.ceil(share * kappa * family.size / (gamma * accuracy**2))
-        rng = np.random.default_rng(seed_sequence(root_seed, CARD, law.name, order, kind, share))
+        rng = np.random.default_rng(seed_sequence(root_seed, ID, law.name, order, kind, share))
         drawn = rng.multinomial(m, np.full(len(points), 1 / len(points)), size=runs) / m
         deviation = np.abs((drawn * density * len(points)) @ F.T - F @ density).max(axis=1)
         yield {
@@ -54,12 +53,12 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the rows: they are shares already."""
-    return {CARD: rows}
+    return {ID: rows}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the share of failures over the share of the lemma's m, a panel for each family and order."""
-    groups = list(tables[CARD].groupby(["order", "family"]))
+    groups = list(tables[ID].groupby(["order", "family"]))
     with drawing(len(groups), 2, entries=5, height=1.9) as (figure, axes):
         for ax, ((order, kind), own) in zip(axes, groups, strict=True):
             for i, (kappa, rows) in enumerate(own.groupby("kappa")):
@@ -77,8 +76,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
-POINTS = Card(
-    id=CARD,
+POINTS = Experiment(
+    id=ID,
     title="Lemma 3.3: how many points carry the population's averages",
     caption="Share of runs in which some average of the reweighted uniform points misses the population's by more than "
     "δ = 0.1, over their number m as a share of the lemma's K|F|/(γδ²) (grey line), for laws on eight bits. "
@@ -91,7 +90,7 @@ POINTS = Card(
         "shares": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     },
     parts=lambda settings: ["all"],
-    run=run,
+    rows=run,
     tables=tables,
     figure=figure,
 )

@@ -1,4 +1,4 @@
-"""Card privacy of the reduced-space paper: Theorem 2.2, how far one record really moves all averages together."""
+"""Experiment privacy of the reduced-space paper: Theorem 2.2, how far one record really moves all averages together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.card import Card, Figure, Folders, Record, Settings, Tables, as_frame
+from marginalia.experiment import Experiment, Figure, Folders, Record, Settings, Tables
 from marginalia.methods.reduced_space.families import Family
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 
-CARD = "reduced_space_privacy"
+ID = "reduced_space_privacy"
 KINDS: tuple[Any, ...] = ("monomials", "parities", "cells")
 
 
-@as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the largest 1-norm by which a replaced record moves n times the averages, over all pairs of records.
 
@@ -43,22 +42,22 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the measured share of the theorem's 2|F| over the number of functions, a panel for each family."""
     with drawing(3, 3, entries=4, height=2.0) as (figure, axes):
         for ax, kind in zip(axes, KINDS, strict=True):
-            for i, (order, rows) in enumerate(rows_where(tables[CARD], family=kind).groupby("order")):
+            for i, (order, rows) in enumerate(rows_where(tables[ID], family=kind).groupby("order")):
                 curve(ax, rows["n_functions"], rows["share"], label=f"order {order}", **look(i))
             ax.axhline(1.0, color="#000000", ls=DASHED, lw=0.9, label="Theorem 2.2")
             ax.set(xscale="log", ylim=(0, 1.08), xlabel="functions |F|", ylabel="share of 2|F| that moves", title=kind)
     return figure
 
 
-PRIVACY = Card(
-    id=CARD,
+PRIVACY = Experiment(
+    id=ID,
     title="Theorem 2.2: how far one record moves the averages",
     caption="Largest 1-norm by which replacing one record moves n times the averages, over all pairs of records of p "
     "bits, as a share of the 2|F| that Theorem 2.2 calibrates its noise to (dashed). A share of one half means "
     "that the published noise spends half of ε.",
     defaults={"bits": (2, 3, 4, 5, 6, 7, 8), "orders": (1, 2, 3)},
     parts=lambda settings: ["all"],
-    run=run,
-    tables=lambda rows, settings: {CARD: rows},
+    rows=run,
+    tables=lambda rows, settings: {ID: rows},
     figure=figure,
 )

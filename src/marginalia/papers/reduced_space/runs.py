@@ -1,4 +1,4 @@
-"""What the reduced-space cards share: splits of Boolean tables; one fit, every error in it, and their summary.
+"""What the reduced-space experiments share: splits of Boolean tables; one fit, every error in it, and their summary.
 
 A `Law` is a population with everything known: rows, density, averages, and its Rényi condition number against uniform.
 """
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.card import Folders, Frame, Record, Settings, part_name
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.experiment import Folders, Frame, Record, Settings, part_name
 from marginalia.methods.reduced_space.families import Array, Family
 from marginalia.methods.reduced_space.spaces import Cube
 from marginalia.methods.registry import method
@@ -46,7 +46,7 @@ def one_part_a_split(settings: Settings) -> list[str]:
 
 
 def split(name: str, trial: int, root_seed: int, data: Folders) -> tuple[Table, Table]:
-    """Return training and held-out rows of a table; all cards split it the same way."""
+    """Return training and held-out rows of a table; all experiments split it the same way."""
     prepared = Prepared.load(data[name])
     rows = prepared.table if prepared.test is None else prepared.table.append(prepared.test)
     halves = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, "reduced_space_epsilon", name, trial))

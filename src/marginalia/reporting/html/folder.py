@@ -1,6 +1,6 @@
 """The report of a results folder, made from what is published of it: its rows, its tables, and its provenance.
 
-Cards and comparisons are handed in: this floor knows no paper.
+The experiments of the papers are handed in: this layer knows no paper.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import for_the_owner
 from marginalia.errors import InputError
-from marginalia.reporting import figures
+from marginalia.experiment import Experiment
+from marginalia.reporting import experiments, figures
 from marginalia.reporting.arms import tied_with_best
+from marginalia.reporting.experiments import make_tables
 from marginalia.reporting.figures import caption, certificate_caption
 from marginalia.reporting.formats import read_csv
 from marginalia.reporting.html.opening import own_data
@@ -30,24 +31,21 @@ from marginalia.reporting.verification.rows_file import FILE, Rows, read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.config import Config
 from marginalia.sweep.metrics import HEADLINES, METRICS
-from marginalia.sweep.resolve import chosen_cards
+from marginalia.sweep.resolve import Chosen, chosen_experiments
 
 PAGE = "report.html"
 
 _WORTH = ("coverage", "naive_coverage")  # what the intervals are worth
 
 
-def write_folder_report(
-    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
-) -> Path:
+def write_folder_report(folder: Path, known: Mapping[str, Experiment]) -> Path:
     """Write ``report.html`` of a results folder, and ``figures/*.png``; nothing is run, fetched, or taken from outside.
 
     Parameters
     ----------
     folder : Path
         With ``rows.parquet``, ``provenance.json`` and ``tables/``.
-    cards : mapping of id to card
-    comparisons : callable(names of papers) -> mapping of id to comparison
+    known : mapping of id to Experiment
 
     Returns
     -------
@@ -57,9 +55,10 @@ def write_folder_report(
     rows, config = read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     with catalogue.own_titles(config.titles()):
-        chosen = chosen_cards(config, cards)
-        content = _content(folder, rows, config, chosen, comparisons(config.comparisons))
-        datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
+        chosen = chosen_experiments(config, known)
+        content = _content(folder, rows, config, chosen)
+        of_studies = [one.experiment for one in chosen.values() if one.experiment.rows]
+        datasets = provenance.pop("datasets", None) or _known(rows.records, [one.datasets for one in of_studies])
         drawn = {name: draw() for name, draw in content.drawing.items()}
         headlines = [content.tables[m] for m in HEADLINES if m in content.tables and len(content.tables[m])]
         ties = [tied_with_best(frame, rows.records) for frame in headlines]
@@ -70,7 +69,7 @@ def write_folder_report(
             curves={name: of for name, of in content.shown.items() if of[1] != "certificates"},
             captions=content.captions,
             titles=content.titles,
-            studies=[card.title for card, _ in chosen.values()],
+            studies=[one.title for one in of_studies],
             provenance=provenance,
             certificates=rows.certificates,
             datasets_info=datasets,
@@ -85,8 +84,7 @@ def write_folder_report(
 def draw_figures(
     folder: Path,
     rows: Rows,
-    cards: Mapping[str, Card],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    known: Mapping[str, Experiment],
     studies: Mapping[str, Mapping[str, pd.DataFrame]],
     names: Collection[str],
     into: Path,
@@ -99,17 +97,15 @@ def draw_figures(
         With ``provenance.json`` and ``tables/``.
     rows : Rows
         What its ``rows.parquet`` holds.
-    cards : mapping of id to card
-    comparisons : callable(names of papers) -> mapping of id to comparison
-    studies : mapping of id to the tables of a card
+    known : mapping of id to Experiment
+    studies : mapping of id to the tables of an experiment with runs of its own
         Those that the rows make.
     names : collection of str
     into : Path
     """
     config = configuration(folder)
     with catalogue.own_titles(config.titles()):
-        chosen = chosen_cards(config, cards)
-        content = _content(folder, rows, config, chosen, comparisons(config.comparisons), studies)
+        content = _content(folder, rows, config, chosen_experiments(config, known), studies)
         for name in content.drawing.keys() & names:
             figures.save_figure(content.drawing[name](), into / name, kinds=("png",))
 
@@ -124,34 +120,40 @@ class _Content:
     captions: dict[str, str]
     titles: dict[str, str]
 
+    def add(self, experiment: Experiment, settings: Mapping[str, Any], made: Mapping[str, pd.DataFrame]) -> None:
+        """Take in the figure of an experiment, which is drawn from the tables `made`."""
+        self.drawing[experiment.id] = partial(experiments.draw, experiment, dict(made), settings)
+        self.captions[experiment.id] = experiments.caption(experiment, dict(made))
+        self.titles[experiment.id] = experiment.title or experiment.id
+
 
 def _content(
     folder: Path,
     rows: Rows,
     config: Config,
-    chosen: Mapping[str, tuple[Card, dict[str, Any]]],
-    compared: Mapping[str, Comparison],
+    chosen: Mapping[str, Chosen],
     studies: Mapping[str, Mapping[str, pd.DataFrame]] = {},
 ) -> _Content:
     sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
     tables = {name: frame for name, frame in sweep.items() if frame is not None}
     content = _Content(tables, _figures(config, tables), {}, {}, {})
-    for name, comparison in compared.items():
-        tables[name] = _needed(folder, name)
-        if comparison.figure:
-            content.drawing[name] = partial(comparison.figure, tables[name])
-            content.captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
-            content.titles[name] = comparison.title
-    for name, (experiment, table) in content.shown.items():
-        frame = tables[table][tables[table]["experiment"] == experiment]
-        content.drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
+    for name, (experiment, settings, _) in chosen.items():
+        if not experiment.rows:
+            tables[name] = _needed(folder, name)
+            if experiment.figure:
+                content.add(experiment, settings, {name: tables[name]})
+    for name, (block, table) in content.shown.items():
+        frame = tables[table][tables[table]["experiment"] == block]
+        content.drawing[name] = partial(figures.sweep_figure, tables, block, table)
         content.captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
-    for name, (card, settings) in chosen.items():
-        if name not in rows.studies:
-            raise InputError(f"{folder / FILE} has no rows of the study {name}")
-        made = studies[name] if studies else card.tables(rows.studies[name], settings)
-        content.drawing[name] = partial(card.figure, dict(made), settings)
-        tables[name], content.captions[name], content.titles[name] = _needed(folder, name), card.caption, card.title
+    for name, (experiment, settings, _) in chosen.items():
+        if experiment.rows:
+            if name not in rows.studies:
+                raise InputError(f"{folder / FILE} has no rows of the study {name}")
+            tables[name] = _needed(folder, name)
+            if experiment.figure:
+                made = studies[name] if studies else make_tables(experiment, rows.studies[name], settings)
+                content.add(experiment, settings, made)
     return content
 
 

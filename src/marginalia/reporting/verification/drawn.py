@@ -7,7 +7,7 @@ of another processor only. Another Matplotlib draws other letters: then nothing 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.image import imread
 
-from marginalia.card import Card, Comparison
+from marginalia.experiment import Experiment
 from marginalia.reporting.html.folder import draw_figures
 from marginalia.reporting.verification.rows_file import Rows
 
@@ -27,8 +27,7 @@ PIXELS = 10  # of a figure, which may differ by more; a curve moved by one pixel
 def differences(
     folder: Path,
     rows: Rows,
-    cards: Mapping[str, Card],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    known: Mapping[str, Experiment],
     studies: Mapping[str, Mapping[str, pd.DataFrame]],
 ) -> Iterator[str]:
     """Say which published figures (``figures/*.png``) are not those that the rows make.
@@ -39,9 +38,8 @@ def differences(
         With ``provenance.json``, ``tables/`` and ``figures/``.
     rows : Rows
         What its ``rows.parquet`` holds.
-    cards : mapping of id to card
-    comparisons : callable(names of papers) -> mapping of id to comparison
-    studies : mapping of id to the tables of a card
+    known : mapping of id to Experiment
+    studies : mapping of id to the tables of an experiment with runs of its own
         Those that the rows make.
     """
     published = {path.name for path in (folder / "figures").glob("*.png")}
@@ -56,7 +54,7 @@ def differences(
         made = Path(scratch)
         try:
             names = [Path(name).stem for name in published]
-            draw_figures(folder, rows, cards, comparisons, studies, names, made)
+            draw_figures(folder, rows, known, studies, names, made)
         except (KeyError, TypeError, ValueError) as error:  # tables that no longer fit their figure
             yield f"figures: the tables do not draw them: {type(error).__name__}: {error}"
             return

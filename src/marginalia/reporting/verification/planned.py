@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
+from marginalia.experiment import Experiment
 from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.cells import Cell
@@ -14,19 +14,19 @@ from marginalia.sweep.config import Config
 from marginalia.sweep.metrics import METRICS
 from marginalia.sweep.plan import metrics_of, plan
 from marginalia.sweep.protocols import tasks_of
-from marginalia.sweep.resolve import chosen_cards
+from marginalia.sweep.resolve import chosen_experiments
 
 KEY = ("experiment", "dataset", "task", "method", "variant", "calibration", "epsilon", "trial")
 Run = tuple[Any, ...]  # values of KEY, and of a row its metric
 
 
-def differences(rows: Rows, config: Config, cards: Mapping[str, Card]) -> Iterator[str]:
+def differences(rows: Rows, config: Config, known: Mapping[str, Experiment]) -> Iterator[str]:
     """Say which runs and parts are missing, which are not planned, and which have another seed.
 
     A run's seed depends on all that its configuration says of it: parameters, budget, split, seed of the sweep. Sweeps
     over a user's own tables or methods, which may be elsewhere, are passed over.
     """
-    yield from _studies(rows, config, cards)
+    yield from _studies(rows, config, known)
     if any(not isinstance(name, str) for block in config.blocks() for name in block.datasets):
         return
     if any(choice.file for block in config.blocks() for choice in block.methods):
@@ -54,11 +54,12 @@ def _value_of(cell: Cell, name: str) -> Any:
     return getattr(cell.arm if name in ("method", "variant", "calibration") else cell, name)
 
 
-def _studies(rows: Rows, config: Config, cards: Mapping[str, Card]) -> Iterator[str]:
-    for study in sorted(rows.studies.keys() - config.studies.keys()):
+def _studies(rows: Rows, config: Config, known: Mapping[str, Experiment]) -> Iterator[str]:
+    chosen = chosen_experiments(config, known)
+    for study in sorted(rows.studies.keys() - chosen.keys()):
         yield f"{FILE}: the configuration has no study {study}"
-    for study, (card, settings) in sorted(chosen_cards(config, cards).items()):
-        planned = list(card.parts(settings))
+    for study, (experiment, settings, _) in sorted((name, one) for name, one in chosen.items() if one.experiment.rows):
+        planned = experiment.part_names(settings)
         there = set(rows.parts[study]) if study in rows.parts else set()
         if missing := [part for part in planned if part not in there]:
             yield f"{FILE}: no rows of {len(missing)} parts of {study}, first {missing[0]}"

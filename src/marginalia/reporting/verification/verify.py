@@ -1,13 +1,13 @@
 """A results folder made again from its rows: every table, verdict and certificate, held against what is published.
 
-Cards and comparisons are handed in: this floor knows no paper.
+The experiments of the papers are handed in: this layer knows no paper.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,19 +15,20 @@ from typing import Any
 
 import pandas as pd
 
-from marginalia.card import Card, Comparison
 from marginalia.errors import InputError
+from marginalia.experiment import Experiment
 from marginalia.reporting.documentation import fill
+from marginalia.reporting.experiments import make_tables, write_tables
 from marginalia.reporting.formats import write_csv
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.reporting.verification import claims, planned
 from marginalia.reporting.verification.certificates import check
-from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
+from marginalia.reporting.verification.results import write_sweep
 from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
-from marginalia.sweep.resolve import chosen_cards
+from marginalia.sweep.resolve import chosen_experiments
 
 _SHOWS = (("table", "/"), ("value", "/"), ("artifact", " "))  # markers of pages, and what follows the results folder
 
@@ -48,7 +49,7 @@ class Verified:
     differences : tuple of str
         Each names its file, and the cell in it; empty where all is the same.
     studies : dict of str to dict of str to DataFrame
-        The tables of each card, made again.
+        The tables of each experiment with runs of its own, made again.
     """
 
     folder: Path
@@ -85,8 +86,7 @@ def without_rows(root: Path) -> list[str]:
 def verify(
     folder: Path,
     rows: Rows,
-    cards: Mapping[str, Card],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    known: Mapping[str, Experiment],
 ) -> Verified:
     """Make every table of a results folder again from its rows and compare.
 
@@ -96,21 +96,20 @@ def verify(
         With ``provenance.json`` and ``tables/``.
     rows : Rows
         What its ``rows.parquet`` holds.
-    cards : mapping of id to card
-    comparisons : callable(names of papers) -> mapping of id to comparison
+    known : mapping of id to Experiment
     """
     config = configuration(folder)
     with TemporaryDirectory() as scratch:
         made = Path(scratch)
         try:
-            studies = _make(rows, config, cards, comparisons, made)
+            studies = _make(rows, config, known, made)
         except (KeyError, TypeError, ValueError) as error:  # rows of another version, or altered
             raise InputError(f"{folder / FILE} does not make the tables: {type(error).__name__}: {error}") from None
         names = sorted({path.name for place in (made, folder / "tables") for path in place.glob("*")})
         differences = [d for name in names for d in _compared(folder / "tables" / name, made / name)]
         verdicts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
         n_tables = len(list(made.iterdir()))
-    differences += planned.differences(rows, config, cards)
+    differences += planned.differences(rows, config, known)
     checked = check(rows.records, rows.certificates)
     for one in checked:
         # What is not certified says so in its table, where it must say what its events cost; what is must be confirmed.
@@ -159,16 +158,18 @@ def summary_differences(root: Path, found: Iterable[Verified]) -> list[str]:
 def _make(
     rows: Rows,
     config: Config,
-    cards: Mapping[str, Card],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    known: Mapping[str, Experiment],
     folder: Path,
 ) -> dict[str, dict[str, pd.DataFrame]]:
     write_sweep(rows.records, folder)
-    made = {}
-    for study, (card, settings) in chosen_cards(config, cards).items():
-        made[study] = write_card(card, rows.studies[study], settings, folder)
-    for comparison in comparisons(config.comparisons).values():
-        write_comparison(comparison, rows.records, made, folder)
+    chosen, made = chosen_experiments(config, known), {}
+    for name, (experiment, settings, _) in chosen.items():
+        if experiment.rows:
+            made[name] = make_tables(experiment, rows.studies[name], settings)
+            write_tables(made[name], folder)
+    for experiment, settings, _ in chosen.values():
+        if not experiment.rows:
+            write_tables(make_tables(experiment, rows.records, settings, made), folder)
     return made
 
 

@@ -1,11 +1,11 @@
-"""The cards of the reduced-space paper: every card runs small, repeats, and draws; their statistics against oracles."""
+"""The experiments of the reduced-space paper: each runs small, repeats, and draws; their statistics against oracles."""
 
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from card_contract import check_card
+from contract import check_experiment
 from tiers import others_slow
 
 from marginalia.data.domain import Domain
@@ -15,8 +15,8 @@ from marginalia.methods.task import Task
 from marginalia.papers.reduced_space import reduced_space_epsilon, reduced_space_fail, runs
 from marginalia.papers.reduced_space.runs import Law
 from marginalia.papers.reduced_space.theory import guarantee
-from marginalia.papers.registry import card as card_of
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiment as experiment_of
+from marginalia.papers.registry import experiments
 from marginalia.sweep.protocols import Prepared
 
 PAPER, OURS, TREE = reduced_space_epsilon.PAPER, reduced_space_epsilon.OURS, reduced_space_epsilon.TREE
@@ -48,14 +48,17 @@ def prepared(tmp_path_factory):
 
 
 def small(name, data=None, seed=0, **changes):
-    card = card_of(name)
-    settings = {**card.defaults, **SMALL[name], **changes}
-    rows = pd.concat([card.run(part, settings, seed, data or {}) for part in card.parts(settings)], ignore_index=True)
-    return rows, card.tables(rows, settings)
+    experiment = experiment_of(name)
+    settings = {**experiment.defaults, **SMALL[name], **changes}
+    rows = pd.concat(
+        [experiment.run(part, settings, seed, data or {}) for part in experiment.part_names(settings)],
+        ignore_index=True,
+    )
+    return rows, experiment.tables(rows, settings)
 
 
 def test_every_study_of_the_paper_is_tried():
-    assert set(SMALL) == {name for name in cards() if name.startswith("reduced_space")}
+    assert set(SMALL) == {name for name, one in experiments().items() if one.rows and name.startswith("reduced_space")}
 
 
 def test_rows_of_one_label_are_worth_a_coin_and_stay_in_the_means():
@@ -71,12 +74,12 @@ def test_rows_of_one_label_are_worth_a_coin_and_stay_in_the_means():
 
 @pytest.mark.parametrize("name", others_slow(SMALL, "reduced_space_n", "reduced_space_lemma"))
 def test_a_study_runs_repeats_and_draws(name, prepared):
-    check_card(name, SMALL[name], prepared)
+    check_experiment(name, SMALL[name], prepared)
 
 
-def test_defaults_hold_the_cards_values():
-    assert card_of("reduced_space_n").defaults["records"] == (1000, 3000, 10_000, 30_000, 100_000)
-    assert card_of("reduced_space_epsilon").defaults["epsilons"] == (0.5, 1.0, 2.0, 4.0, 8.0)
+def test_defaults_hold_the_values():
+    assert experiment_of("reduced_space_n").defaults["records"] == (1000, 3000, 10_000, 30_000, 100_000)
+    assert experiment_of("reduced_space_epsilon").defaults["epsilons"] == (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @pytest.mark.parametrize("law", [Law((0.7,) * 6), Law.half_and_half(6), Law((1.0,) * 6)], ids=lambda law: law.name)
@@ -92,16 +95,18 @@ def test_laws_know_their_averages_and_their_condition_number(law):
     assert np.abs(drawn.mean(axis=0) - density @ points).max() < 5 * 0.5 / np.sqrt(20_000)
 
 
-def test_the_failure_card_runs_inside_the_theorem_s_hypothesis():
-    """At the card's own share of points, k and m are the theorem's: 69,025 points for six bits of Bern(.7)."""
+def test_the_failure_experiment_runs_inside_the_theorem_s_hypothesis():
+    """At the experiment's own share of points, k and m are the theorem's: 69,025 points for six bits of Bern(.7)."""
     case = reduced_space_fail.CASES["6 bits"]
     promised = guarantee(
         Family("monomials", (2,) * 6, 1), case["n"], 1.0, condition_number=case["law"].condition_number
     )
     assert promised.n_points == 69_025
-    assert card_of("reduced_space_fail").defaults["share_of_points"] == 1.0
+    assert experiment_of("reduced_space_fail").defaults["share_of_points"] == 1.0
     row = (
-        card_of("reduced_space_fail").run("6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {}).iloc[0]
+        experiment_of("reduced_space_fail")
+        .run("6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {})
+        .iloc[0]
     )
     assert (row["m"], row["k"]) == (promised.n_points, promised.n_synthetic)
     for name, case in reduced_space_fail.CASES.items():
@@ -208,7 +213,7 @@ def test_further_trials_are_those_of_the_paper_s_arm(prepared):
 
 
 def test_pairs_of_measures_are_judged_by_their_paired_difference():
-    card = card_of("reduced_space_kappa")
+    experiment = experiment_of("reduced_space_kappa")
     rows = pd.DataFrame(
         [
             {
@@ -230,19 +235,23 @@ def test_pairs_of_measures_are_judged_by_their_paired_difference():
             for trial, value in enumerate(values)
         ]
     )
-    pairs = card.tables(rows, card.defaults)["reduced_space_kappa_pairs"]
+    pairs = experiment.tables(rows, experiment.defaults)["reduced_space_kappa_pairs"]
     order = pairs.set_index(["smaller_kappa", "larger_kappa"])["order"]
     assert order[("a", "b")] == "kept"
     assert order[("b", "c")] == order[("a", "c")] == "reversed"
     assert order[("a", "d")] == "tied"
     noisy = rows.assign(optimum=[0.3, 0.4, 0.5, 0.6, 0.2, 0.55, 0.3, 0.4])
-    again = card.tables(noisy, card.defaults)["reduced_space_kappa_pairs"].set_index(["smaller_kappa", "larger_kappa"])
+    again = experiment.tables(noisy, experiment.defaults)["reduced_space_kappa_pairs"].set_index(
+        ["smaller_kappa", "larger_kappa"]
+    )
     assert again.loc[("b", "c"), "order"] == "reversed by noise"
 
 
 def test_the_printed_lemma_fails_as_its_constant_says():
-    card = card_of("reduced_space_lemma")
-    table = pd.concat([card.run(p, card.defaults, 0, {}) for p in card.parts(card.defaults)])
+    experiment = experiment_of("reduced_space_lemma")
+    table = pd.concat(
+        [experiment.run(p, experiment.defaults, 0, {}) for p in experiment.part_names(experiment.defaults)]
+    )
     printed = table[(table["lemma"] == "as printed") & (table["values"] == "±1")].set_index("bits")
     assert printed.loc[20, "n"] == 535
     assert printed.loc[20, "failure"] == pytest.approx(0.325, abs=5e-4)

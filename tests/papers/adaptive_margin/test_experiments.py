@@ -1,4 +1,4 @@
-"""The adaptive-margin cards at toy size: their rows, tables and figures, and the numbers that need no run."""
+"""The adaptive-margin experiments at toy size: their rows, tables and figures, and the numbers that need no run."""
 
 import math
 
@@ -15,12 +15,12 @@ from marginalia.papers.adaptive_margin.adaptive_margin_x6 import FAR_OUTLIERS, l
 from marginalia.papers.adaptive_margin.adaptive_margin_x7 import CLASS, WORST
 from marginalia.papers.adaptive_margin.judges import VERDICTS
 from marginalia.papers.adaptive_margin.runs import digits_features, prepared_rows, rows_of, synthetic
-from marginalia.papers.registry import card as card_of
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiment as experiment_of
+from marginalia.papers.registry import experiments
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.sweep.protocols import Prepared
 
-IDS = [name for name in cards() if name.startswith("adaptive_margin")]
+IDS = [name for name, one in experiments().items() if one.rows and name.startswith("adaptive_margin")]
 SMALL = {
     "adaptive_margin_f1": {"rows": 300},
     "adaptive_margin_x1": {"sets": ["digits_3v8"], "C": [10.0], "max_share": 0.03},
@@ -55,10 +55,12 @@ _ran: dict[str, tuple] = {}  # several tests look at the same run: each is made 
 def run_all(name: str, seed: int = 0, **overrides):
     key = f"{name} {seed} {sorted(overrides.items())}"
     if key not in _ran:
-        card = card_of(name)
-        settings = {**card.defaults, **SMALL[name], **overrides}
-        rows = pd.concat([card.run(part, settings, seed, {}) for part in card.parts(settings)], ignore_index=True)
-        _ran[key] = card, settings, rows, card.tables(rows, settings)
+        experiment = experiment_of(name)
+        settings = {**experiment.defaults, **SMALL[name], **overrides}
+        rows = pd.concat(
+            [experiment.run(part, settings, seed, {}) for part in experiment.part_names(settings)], ignore_index=True
+        )
+        _ran[key] = experiment, settings, rows, experiment.tables(rows, settings)
     return _ran[key]
 
 
@@ -68,19 +70,19 @@ def run_twice(name: str, seed: int, **overrides):
     return first, run_all(name, seed, **overrides)
 
 
-def test_every_card_is_registered():
+def test_every_experiment_is_registered():
     assert ["adaptive_margin_f1", *(f"adaptive_margin_x{k}" for k in range(1, 10))] == sorted(IDS)
 
 
 @pytest.mark.parametrize("name", others_slow(sorted(SMALL), "adaptive_margin_x5"))
 def test_parts_tables_and_figure(name):
-    card, settings, _, tables = run_all(name)
-    assert card.id == name
+    experiment, settings, _, tables = run_all(name)
+    assert experiment.id == name
     assert name in tables
     assert len(tables[name])
     for table in tables.values():
         assert not {"seconds", "peak_mb"} & set(table.columns)
-    assert isinstance(card.figure(tables, settings), Figure)
+    assert isinstance(experiment.figure(tables, settings), Figure)
 
 
 @pytest.mark.slow
@@ -223,7 +225,7 @@ class TestBounds:
 
     def test_an_outlier_term_that_no_row_number_mends(self):
         """Where S/(gamma n) is above 1 at every margin, the bound is above 1 for any n; the others are not hurt."""
-        card = card_of("adaptive_margin_x7")
+        experiment = experiment_of("adaptive_margin_x7")
         at = {"set": "adult@dpml", "n": 10_000, "d": 9, "most_frequent": 0.4}
         rows = [{**at, "kind": WORST, "gamma": g, "share": s} for g, s in ((0.0, 0.0), (0.01, 0.2), (0.1, 0.4))]
         rows += [{**at, "kind": "loss", "gamma": g, "ramp": 0.2, "hinge": 0.3} for g in (0.01, 0.1, 1.0)]
@@ -231,14 +233,14 @@ class TestBounds:
             {**at, "kind": "error", "variant": v, "test_error": 0.25, "training_error": 0.24}
             for v in ("published", "practical")
         ]
-        row = card.tables(pd.DataFrame(rows), card.defaults)["adaptive_margin_x7"].iloc[0]
+        row = experiment.tables(pd.DataFrame(rows), experiment.defaults)["adaptive_margin_x7"].iloc[0]
         assert (row["more_rows_alone"], row["at_margin"], row["at_share"]) == (4.0, 0.1, 0.4)
         assert row["this_paper"] == pytest.approx(4.01)
         assert row["bassily_3_2_known"] == pytest.approx(0.31)  # at margin 1
         assert row["bassily_3_2_fixed"] == pytest.approx(0.4)
         # The theorem takes any subset: one class alone has a wide margin, and its bound is the smaller.
         rows.append({**at, "kind": CLASS, "gamma": 0.5, "share": 0.4})
-        row = card.tables(pd.DataFrame(rows), card.defaults)["adaptive_margin_x7"].iloc[0]
+        row = experiment.tables(pd.DataFrame(rows), experiment.defaults)["adaptive_margin_x7"].iloc[0]
         assert (row["this_paper"], row["more_rows_alone"]) == (pytest.approx(0.8004), 0.8)
         assert (row["left_out"], row["least_share"]) == (CLASS, 0.2)
 
@@ -256,8 +258,8 @@ class TestLiteralSteps:
         np.testing.assert_allclose(table["difference"], table["literal"] - table["capped"])
 
     def test_the_longest_parts_come_first(self):
-        card = card_of("adaptive_margin_x8")
-        assert card.parts(card.defaults)[0] == "adult@dpml,1.0"
+        experiment = experiment_of("adaptive_margin_x8")
+        assert experiment.part_names(experiment.defaults)[0] == "adult@dpml,1.0"
 
 
 class TestLemmas:
@@ -291,10 +293,10 @@ def tables():
 class TestVerdicts:
     @pytest.mark.slow
     def test_every_claim_is_judged_on_what_was_run(self, tables):
-        table = VERDICTS.table(pd.DataFrame(), tables).set_index("id")
+        table = VERDICTS.tables(pd.DataFrame(), tables).set_index("id")
         assert tuple(table.reset_index().columns) == COLUMNS
         assert table.index.is_unique
-        assert table.loc["privacy", "verdict"] == "not tested"  # its card was not run here
+        assert table.loc["privacy", "verdict"] == "not tested"  # its experiment was not run here
         assert table.loc["runs_printed", "verdict"] == "not held"
         assert table.loc["one_point", "verdict"] == "held"
         assert table.loc["better_features", "sets"] == "digits 3 and 8"
@@ -316,7 +318,7 @@ class TestVerdicts:
                 "more_rows_alone": 0.0,
             }
         )
-        table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x7": bounds}).set_index("id")
+        table = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x7": bounds}).set_index("id")
         assert table.loc["less_than_32", ["held", "tested", "sets"]].tolist() == [0, 1, "digits 3 and 8"]
         assert "no larger on 1 of 1" in table.loc["less_than_32", "note"]
         assert table.loc["less_than_31", ["held", "tested"]].tolist() == [1, 1]
@@ -327,10 +329,10 @@ class TestVerdicts:
         runs = tables["adaptive_margin_x8"].assign(
             trials=1, literal=[0.1, 0.1], capped_again=0.1, capped_std=[0.0052, 0.0053], repeats=10, T=5000
         )
-        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
+        row = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
         assert (row["held"], row["tested"]) == (1, 2)
         assert "apart in 0 of 2" in row["note"]
-        short = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)})
+        short = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)})
         assert short.set_index("id").loc["steps", "tested"] == 0  # both runs are the same one
 
     def test_projection_must_lower_the_error(self):
@@ -345,7 +347,7 @@ class TestVerdicts:
                 "n_trials": 20,
             }
         )
-        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]
+        row = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]
         assert (row["held"], row["tested"]) == (1, 3)
 
     def test_features_of_a_file_are_compared_with_each_other(self):
@@ -360,7 +362,7 @@ class TestVerdicts:
                 "margin_at_0.05": [0.2, 0.1, 0.1, 0.3],
             }
         )
-        table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x1_summary": rows}).set_index("id")
+        table = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x1_summary": rows}).set_index("id")
         assert table.loc["better_features", ["held", "tested", "sets"]].tolist() == [1, 2, "digits 3 and 8;1 v 9"]
         assert table.loc["zero_margin", ["held", "tested"]].tolist() == [3, 3]
 
@@ -375,7 +377,7 @@ class TestVerdicts:
                 "variant": ["published", "published_last", "published"],
             }
         )
-        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x2": rows}).set_index("id").loc["privacy"]
+        row = VERDICTS.tables(pd.DataFrame(), {"adaptive_margin_x2": rows}).set_index("id").loc["privacy"]
         assert (row["held"], row["tested"]) == (2, 2)
 
 

@@ -1,4 +1,4 @@
-"""The DD-SSP cards with runs of their own: known values, and toy runs of what needs data."""
+"""The DD-SSP experiments with runs of their own: known values, and toy runs of what needs data."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from tiers import others_slow
 from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
-from marginalia.papers.registry import card as card_of
+from marginalia.papers.registry import experiment as experiment_of
 from marginalia.sweep.protocols import Prepared
 
 SET = "adult@dd_ssp"
@@ -36,18 +36,20 @@ def data(tmp_path_factory):
 
 
 def run(name, data, **overrides):
-    card = card_of(name)
-    settings = {**card.defaults, **SMALL[name], **overrides}
-    rows = pd.concat([card.run(part, settings, 0, data) for part in card.parts(settings)], ignore_index=True)
-    return card, settings, card.tables(rows, settings)
+    experiment = experiment_of(name)
+    settings = {**experiment.defaults, **SMALL[name], **overrides}
+    rows = pd.concat(
+        [experiment.run(part, settings, 0, data) for part in experiment.part_names(settings)], ignore_index=True
+    )
+    return experiment, settings, experiment.tables(rows, settings)
 
 
 @pytest.mark.parametrize("name", others_slow(sorted(SMALL), "dd_ssp_f2"))
 def test_tables_and_figure(name, data):
-    card, settings, tables = run(name, data)
-    assert card.id == name
+    experiment, settings, tables = run(name, data)
+    assert experiment.id == name
     assert len(tables[name])
-    assert isinstance(card.figure(tables, settings), Figure)
+    assert isinstance(experiment.figure(tables, settings), Figure)
     for key, table in run(name, data)[2].items():
         pd.testing.assert_frame_equal(table, tables[key])
 
@@ -102,7 +104,7 @@ def test_most_means_nine_in_ten():
         {"dataset": SET, "method": ["a", "b"], "trial": 0, "outside": [0.1, 0.4], "smallest": 0, "largest": 1}
     )
     rows = rows.assign(**{f"from_{edge}": 0.0 for edge in range(-30, 30)})
-    assert card_of("dd_ssp_f4").tables(rows, {})["dd_ssp_f4"]["most_inside"].tolist() == [True, False]
+    assert experiment_of("dd_ssp_f4").tables(rows, {})["dd_ssp_f4"]["most_inside"].tolist() == [True, False]
 
 
 def test_inner_products_are_all_counted(data):
@@ -112,9 +114,9 @@ def test_inner_products_are_all_counted(data):
 
 
 def test_sizes_stand_beside_the_published_ones(data):
-    card = card_of("dd_ssp_t1")
+    experiment = experiment_of("dd_ssp_t1")
     rows = pd.DataFrame({"dataset": ["adult@dd_ssp", "mine"], "rows": [48_842, 10], "attributes": [15, 2]})
-    table = card.tables(rows, {})["dd_ssp_t1"]
+    table = experiment.tables(rows, {})["dd_ssp_t1"]
     assert list(table["agrees"]) == [True, False]
     assert table["reported_attributes"].tolist() == [15, pytest.approx(np.nan, nan_ok=True)]
 

@@ -1,4 +1,4 @@
-"""The cards of the excess-risk paper: what they run, that they repeat, and how they score."""
+"""The experiments of the excess-risk paper: what they run, that they repeat, and how they score."""
 
 import math
 
@@ -24,7 +24,7 @@ from marginalia.papers.excess_risk.runs import (
     scores,
     splits,
 )
-from marginalia.papers.registry import card as card_of
+from marginalia.papers.registry import experiment as experiment_of
 from marginalia.sweep.protocols import Prepared, tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
@@ -58,36 +58,40 @@ def prepared(tmp_path_factory):
     return {name: folder / name for name in ("compas@dpml", "compas")}
 
 
-def test_table_2_holds_the_cards_values():
-    card = card_of("excess_risk_table2")
-    assert (card.defaults["draws"], card.defaults["splits"], len(card.defaults["epsilons"])) == (10, 10, 8)
-    parts = card.parts(card.defaults)
+def test_table_2_holds_the_values():
+    experiment = experiment_of("excess_risk_table2")
+    assert (experiment.defaults["draws"], experiment.defaults["splits"], len(experiment.defaults["epsilons"])) == (
+        10,
+        10,
+        8,
+    )
+    parts = experiment.part_names(experiment.defaults)
     assert len(parts) == 5 + 8  # Dutch, the heaviest, in a part for each epsilon; its real rows with the first one
     assert sum(len(cells_of(part)[1]) for part in parts) == 6 * 9
 
 
 @pytest.mark.slow
 def test_table_2_runs_repeats_and_draws(prepared):
-    card = card_of("excess_risk_table2")
-    settings = {**card.defaults, **SMALL}
-    (part,) = card.parts(settings)
+    experiment = experiment_of("excess_risk_table2")
+    settings = {**experiment.defaults, **SMALL}
+    (part,) = experiment.part_names(settings)
     assert part == "compas@dpml,real,1"
-    found, alone = (card.run(p, settings, 0, prepared) for p in (part, "compas@dpml,1"))
+    found, alone = (experiment.run(p, settings, 0, prepared) for p in (part, "compas@dpml,1"))
     private = found[np.isfinite(found["epsilon"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(alone.drop(columns="seconds"), private.drop(columns="seconds"))
-    tables = card.tables(found, settings)
+    tables = experiment.tables(found, settings)
     table = tables["excess_risk_table2"].query("epsilon == '1' or epsilon == 'real'")
     assert len(table) == 6
     assert table["mean"].notna().all()
     assert not any("seconds" in t.columns for t in tables.values())
-    assert card.figure(tables, settings).axes
+    assert experiment.figure(tables, settings).axes
     spent = found.query("metric == 'epsilon_spent'")["value"]
     assert spent.to_numpy() == pytest.approx(1.0, rel=1e-6)
 
 
 def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkeypatch):
-    card = card_of("excess_risk_table2_strict")
-    settings = {**card.defaults, **SETTINGS["excess_risk_table2_strict"]}
+    experiment = experiment_of("excess_risk_table2_strict")
+    settings = {**experiment.defaults, **SETTINGS["excess_risk_table2_strict"]}
     seen = []
 
     def spy(table, epsilon, **parameters):
@@ -95,14 +99,14 @@ def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkey
         return fit_aim(table, epsilon, **parameters)
 
     monkeypatch.setattr("marginalia.papers.excess_risk.excess_risk_table2_strict.fit_aim", spy)
-    found = [card.run(part, settings, 0, prepared) for part in card.parts(settings)]
+    found = [experiment.run(part, settings, 0, prepared) for part in experiment.part_names(settings)]
     assert [table.n_rows for table in seen] == [240, 240]
     for draw, table in enumerate(seen):
         ((train, _),) = next(splits("compas@dpml", draw, 1, 0, 300))
         expected = in_public_domain("compas@dpml", rows(), prepared).take(train)
         np.testing.assert_array_equal(table.codes, expected.codes)
         assert table.domain.source == "documented"
-    table = card.tables(pd.concat(found, ignore_index=True), settings)["excess_risk_table2_strict"].set_index(
+    table = experiment.tables(pd.concat(found, ignore_index=True), settings)["excess_risk_table2_strict"].set_index(
         ["metric", "epsilon"]
     )
     real, private = (table.loc[("empirical_risk", e), "mean"] for e in ("real", "1"))
@@ -177,27 +181,27 @@ def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):
 
 
 @pytest.mark.parametrize("name", others_slow(SETTINGS, "excess_risk_datasets"))
-def test_a_card_runs_repeats_and_draws(name, prepared):
-    card = card_of(name)
-    settings = {**card.defaults, **SETTINGS[name]}
-    parts = card.parts(settings)
+def test_an_experiment_runs_repeats_and_draws(name, prepared):
+    experiment = experiment_of(name)
+    settings = {**experiment.defaults, **SETTINGS[name]}
+    parts = experiment.part_names(settings)
     assert len(parts) == len(set(parts))
-    found = [card.run(part, settings, 0, prepared) for part in parts]
-    again = card.run(parts[-1], settings, 0, prepared)
+    found = [experiment.run(part, settings, 0, prepared) for part in parts]
+    again = experiment.run(parts[-1], settings, 0, prepared)
     pd.testing.assert_frame_equal(*(f.drop(columns="seconds", errors="ignore") for f in (again, found[-1])))
-    tables = card.tables(pd.concat(found, ignore_index=True), settings)
+    tables = experiment.tables(pd.concat(found, ignore_index=True), settings)
     assert name in tables
     assert all(len(t) for t in tables.values())
     assert not any("seconds" in t.columns for t in tables.values())
-    assert card.figure(tables, settings).axes
+    assert experiment.figure(tables, settings).axes
 
 
 @pytest.mark.slow
 def test_budgets_under_the_relation_of_the_proofs():
     # F2: epsilon = 1 is at most 1.506 (adult) and 1.535 (heart), its measurements alone 1.297 and 1.268.
-    card = card_of("excess_risk_errata")
-    rows = card.run("formulas", {**card.defaults, "epsilons": (1.0,)}, 0, {})
-    tables = card.tables(rows, card.defaults)
+    experiment = experiment_of("excess_risk_errata")
+    rows = experiment.run("formulas", {**experiment.defaults, "epsilons": (1.0,)}, 0, {})
+    tables = experiment.tables(rows, experiment.defaults)
     relation = tables["excess_risk_errata_relation"].set_index("dataset")
     for name, whole, measured in (("adult", 1.506, 1.297), ("heart", 1.535, 1.268)):
         assert relation.loc[name, "replace_one"] == pytest.approx(whole, abs=5e-4)
@@ -208,16 +212,18 @@ def test_budgets_under_the_relation_of_the_proofs():
 
 
 def test_data_sets_of_table_1(mirror, tmp_path):
-    card = card_of("excess_risk_datasets")
+    experiment = experiment_of("excess_risk_datasets")
     found = {}
     for name in ("compas@dpml", "churn@dpml"):
         data = load(name)
         Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
-        found[name] = card.run("sets", {**card.defaults, "sets": [name]}, 0, {name: tmp_path / name}).iloc[0]
+        found[name] = experiment.run("sets", {**experiment.defaults, "sets": [name]}, 0, {name: tmp_path / name}).iloc[
+            0
+        ]
     assert (found["compas@dpml"]["workload"], found["compas@dpml"]["candidates"]) == (126, 255)
     assert (found["churn@dpml"]["workload"], found["churn@dpml"]["training_rows"]) == (1729, 3859)
     assert all(row["codes_are_ranks"] for row in found.values())
-    compared = card.tables(pd.DataFrame(found.values()), card.defaults)["comparison_excess_risk_datasets"]
+    compared = experiment.tables(pd.DataFrame(found.values()), experiment.defaults)["comparison_excess_risk_datasets"]
     notes = compared.set_index("dataset")
     assert notes.loc["compas", "agrees"]
     assert notes.loc["churn", "note"] == "the paper counts the training rows"

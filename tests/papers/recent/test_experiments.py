@@ -1,10 +1,10 @@
-"""The card of the claims of 2025 and 2026: made tables are what they say; it runs small, repeats and draws."""
+"""The experiment of the claims of 2025 and 2026: made tables are what they say; it runs small, repeats and draws."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
-from card_contract import check_card
+from contract import check_experiment
 
 from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED, LABEL, PARITIES, RESIDUAL, TAB_PE, made
 
@@ -13,8 +13,8 @@ SMALL = {"recent_rivals": {"sets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_a_card_runs_small(name, tmp_path):
-    check_card(name, SMALL[name], tmp_path)
+def test_an_experiment_runs_small(name, tmp_path):
+    check_experiment(name, SMALL[name], tmp_path)
 
 
 @pytest.mark.parametrize("k", PARITIES)

@@ -1,9 +1,9 @@
-"""The Chebyshev cards: every one runs small, repeats, and draws; their statistics against oracles."""
+"""The Chebyshev experiments: every one runs small, repeats, and draws; their statistics against oracles."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from card_contract import check_card
+from contract import check_experiment
 from tiers import others_slow
 
 from marginalia.data.domain import Column, Domain
@@ -26,8 +26,8 @@ from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
 from marginalia.papers.chebyshev.chebyshev_x7 import dyadic_histogram
 from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
 from marginalia.papers.chebyshev.theory.distance import earth_mover
-from marginalia.papers.registry import card as card_of
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import experiment as experiment_of
+from marginalia.papers.registry import experiments
 from marginalia.reporting.formats import read_csv, write_csv
 from marginalia.sweep.protocols import Prepared
 
@@ -59,18 +59,18 @@ def prepared(tmp_path_factory):
     return root
 
 
-def test_every_card_is_tried():
-    assert set(SMALL) == {name for name in cards() if name.startswith("chebyshev")}
+def test_every_experiment_is_tried():
+    assert set(SMALL) == {name for name, one in experiments().items() if one.rows and name.startswith("chebyshev")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_a_card_runs_repeats_and_draws(name, prepared):
-    check_card(name, SMALL[name], prepared)
+def test_an_experiment_runs_repeats_and_draws(name, prepared):
+    check_experiment(name, SMALL[name], prepared)
 
 
-def test_defaults_hold_the_cards_values():
-    assert card_of("chebyshev_x1").defaults["trials"] == 10
+def test_defaults_hold_the_values():
+    assert experiment_of("chebyshev_x1").defaults["trials"] == 10
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_dyadic_tree_is_consistent_and_unbiased_without_noise():
 
 def test_published_noise_spends_what_it_spends():
     """Columns of the true epsilons: line 3 at every nominal one, Lemma 1 from 1 on; Lemma 1's is the larger noise."""
-    table = true_epsilons()
+    table = pd.DataFrame(true_epsilons())
     line, lemma = ([c for c in table if c.startswith(name)] for name in ("line_3", "lemma_1"))
     assert (line, lemma) == (
         ["line_3_at_0.5", "line_3_at_1", "line_3_at_2", "line_3_at_4"],
@@ -130,7 +130,7 @@ def test_published_noise_spends_what_it_spends():
 
 
 def test_the_published_table_of_noises_is_read_back_as_numbers(tmp_path):
-    write_csv(true_epsilons(), tmp_path / "t.csv")
+    write_csv(pd.DataFrame(true_epsilons()), tmp_path / "t.csv")
     assert set(read_csv(tmp_path / "t.csv").dtypes.map(lambda kind: kind.kind)) <= {"i", "f"}
 
 
