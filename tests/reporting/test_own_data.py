@@ -86,6 +86,7 @@ def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, nam
     monkeypatch.setattr(folder, "_table", lambda _, name: pd.DataFrame({"experiment": ["default"]}))
     monkeypatch.setattr(figures, "sweep_figure", lambda *_: None)
     monkeypatch.setattr(folder, "caption", lambda *_: "")
+    monkeypatch.setattr(folder, "tied_with_best", lambda *_: pd.DataFrame())
     found = []
     monkeypatch.setattr(figures, "save_figure", lambda *_, **__: found.append(os.umask(0o777)) or os.umask(found[-1]))
     content = {"config": {"datasets": ["adult"]}, "datasets": [{"name": name, "status": "used"}]}
