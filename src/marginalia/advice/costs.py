@@ -185,8 +185,6 @@ def _kind_and_name(place: tuple[str, ...]) -> tuple[str, str]:
 
 
 _RULES = {  # by the folder or the name of their benchmark files
-    "comparison_figures": "draw_comparisons",
-    "comparisons": "compare_with_papers",
     "data": "prepare_dataset",
     "figures": "draw_figures",
     "methods": "run_methods",

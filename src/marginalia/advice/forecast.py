@@ -163,6 +163,8 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
         case ("run_methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]
             return (costs.job("rule", "run_methods"), *_fits(job, sweep, costs))
+        case ("tabulate_without_figure", _):
+            return (costs.job("rule", "tabulate_experiment"),)
     return (costs.job("rule", place[0]),)
 
 
