@@ -67,7 +67,7 @@ def install_locked() -> None:
 
 
 def install_torch() -> None:
-    """Install the CPU build of torch; without it everything but DP-SGD's reference backend works.
+    """Install the CPU build of torch; without it everything but DP-SGD by Opacus works.
 
     A version ending in ``+cpu`` can never resolve to a CUDA build. Its hash is not pinned: it is another one for each
     system and each Python, on an index that the lock file is not made from.
@@ -80,7 +80,7 @@ def install_torch() -> None:
             return
         except subprocess.CalledProcessError:
             continue
-    print("note: no CPU build of torch could be had; the Opacus backend of DP-SGD will be missing", file=sys.stderr)
+    print("note: no CPU build of torch could be had; DP-SGD by Opacus will be missing", file=sys.stderr)
 
 
 def run(*arguments: str) -> None:

@@ -45,7 +45,7 @@ def variables() -> dict[str, str]:
 def why_not_pinned() -> str:
     """Return why the last bits of this process may be those of its CPU alone; empty if they are not.
 
-    The Opacus backend of DP-SGD computes in PyTorch, which this does not cover.
+    DP-SGD by Opacus (`peer/opacus/dp_sgd`) computes in PyTorch, which this does not cover.
     """
     import numpy as np
     from threadpoolctl import threadpool_info

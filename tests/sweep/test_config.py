@@ -52,8 +52,15 @@ def test_parameters_of_a_learner_on_synthetic_rows_are_the_learners():
 
 def test_the_default_sweep_holds_every_method():
     (block,) = read(ROOT / "config.yaml").blocks()
-    assert {choice.id for choice in block.methods} == set(BUILT_IN)
+    assert {choice.id for choice in block.methods} == {*BUILT_IN, "peer/opacus/dp_sgd"}
     plan(read(ROOT / "config.yaml"), {"sweep": {name: tasks_of(entry(name)) for name in AUTO}})
+
+
+def test_a_list_of_methods_may_hold_the_words_for_several():
+    alone, listed = (parse({"methods": methods}).methods for methods in ("all", ["all", {"id": "peer/opacus/dp_sgd"}]))
+    assert listed[:-1] == alone
+    assert listed[-1].id == "peer/opacus/dp_sgd"
+    assert [m.id for m in parse({"methods": ["default", "pate"]}).methods] == [*DEFAULT, "pate"]
 
 
 def test_experiments_override_the_defaults():

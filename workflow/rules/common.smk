@@ -16,6 +16,8 @@ try:
     SWEEP = resolve.prepare(
         config, registry.experiments(), probe=workflow.is_main_process
     )
+    for line in SWEEP.left_out if workflow.is_main_process else ():
+        print(f"marginalia: {line}", file=sys.stderr, flush=True)
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)
     os._exit(2)  # one line and no traceback: nothing has been started yet

@@ -30,9 +30,11 @@ def plan(
     together = config.run_together(content)
     parts = {name: sweep.resolve(own, registry.experiments()) for name, own in together.items()}
     whole = forecast(parts.values()).summary(cores)
+    whole["left_out"] = sorted({line for part in parts.values() for line in part.left_out})
     if len(parts) > 1:
         whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}
     lines = _plan_lines(whole)
+    lines += whole["left_out"]
     for name, facts in whole.get("configs", {}).items():
         lines += ["", name, *_plan_lines(facts)]
     return Answer(whole, lines)

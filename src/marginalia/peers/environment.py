@@ -1,8 +1,12 @@
-"""The files of a peer: its adapter, its lock file and the environment that it runs in."""
+"""The files of a peer: its adapter, its lock file and the environment that it runs in.
+
+A library of `MAIN` runs in the main environment instead. Its adapter is the module of its name in this package.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from marginalia.errors import InputError, unknown_name
 
 ADAPTERS = Path("envs/peers")  # under the working folder, as the rules of the workflow are
 ENVIRONMENTS = Path(".peers")
+MAIN = {"opacus": ("torch", "opacus")}  # library -> packages that it needs in the main environment
 
 
 def lock_hash(library: str) -> str:
@@ -20,10 +25,17 @@ def lock_hash(library: str) -> str:
 
 def adapter(library: str) -> Path:
     """Return the adapter of a peer, which is there."""
+    if library in MAIN:
+        return Path(__file__).with_name(f"{library}.py")
     path = ADAPTERS / f"{library}.py"
     if not path.is_file():
         raise unknown_name(f"peer in {ADAPTERS}/", library, sorted(p.stem for p in ADAPTERS.glob("*.py")))
     return path.absolute()
+
+
+def absent(library: str) -> str:
+    """Return the packages of `MAIN` that a peer needs and that are not installed, as text; nothing is imported."""
+    return " and ".join(name for name in MAIN.get(library, ()) if importlib.util.find_spec(name) is None)
 
 
 def python_of(library: str) -> str:

@@ -12,8 +12,10 @@ import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import IO, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -29,6 +31,7 @@ from marginalia.peers import harness
 from marginalia.peers.claim import Claim
 from marginalia.peers.environment import adapter, python_of
 from marginalia.peers.exchange import exchange
+from marginalia.peers.record import problem_of
 from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
@@ -74,9 +77,9 @@ class Peer:
         self.epsilon, self.delta, self.relation = epsilon, delta, relation
         self.random_state, self.one_hot, self.parameters = random_state, one_hot, parameters
 
-    def _fit(self, folder: Path, columns: Mapping[str, Any], domain: Domain, **request: Any) -> None:
+    def _request(self, **facts: Any) -> dict[str, Any]:
         seed = None if self.random_state is None else self.random_state % 2**32
-        content = {
+        return {
             "step": "fit",
             "method": self.method,
             "task": self.task,
@@ -85,9 +88,11 @@ class Peer:
             "relation": self.relation,
             "seed": seed,
             "parameters": self.parameters,
-            **request,
+            **facts,
         }
-        usage = run(self.library, folder, columns, domain, content)
+
+    def _fit(self, folder: Path, columns: Mapping[str, Any], domain: Domain, **facts: Any) -> None:
+        usage = run(self.library, folder, columns, domain, self._request(**facts))
         try:
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
             seconds, peak, version = float(answer["seconds"]), float(answer["peak_mb"]), str(answer["version"])
@@ -148,7 +153,7 @@ class PeerLearner(Peer):
     """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm, or their codes."""
 
     encoder_: Encoder
-    model_: bytes
+    model_: Any  # bytes that are opened in the peer's environment only
 
     def fit(self, table: Table, target: str) -> Self:
         """Have the model fitted; `PeerError` says what the peer did instead."""
@@ -157,21 +162,14 @@ class PeerLearner(Peer):
             columns, facts = self.given(table, target)
             self._fit(folder, columns, table.domain, **facts)
             try:
-                self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
+                self.model_ = (folder / "model.pickle").read_bytes()
             except OSError:
                 raise PeerError(f"peer '{self.library}' wrote no model") from None
         return self
 
     def predict(self, table: Table) -> Any:
         """Return the peer's scores of rows, shape (n,)."""
-        with exchange() as folder:
-            (folder / "model.pickle").write_bytes(self.model_)
-            columns = _columns_of(self._rows(_in_memory(table)))
-            run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
-            try:
-                scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
-            except (OSError, KeyError, pa.ArrowException):
-                raise PeerError(f"peer '{self.library}' wrote no scores") from None
+        scores = self._scores(_in_memory(table))
         if scores.shape != (table.n_rows,):
             raise PeerError(f"peer '{self.library}' gave {len(scores)} scores for {table.n_rows} rows")
         if not np.isfinite(scores).all():
@@ -179,6 +177,16 @@ class PeerLearner(Peer):
         return scores
 
     decision_function = predict
+
+    def _scores(self, table: Table) -> Any:
+        with exchange() as folder:
+            (folder / "model.pickle").write_bytes(self.model_)
+            columns = _columns_of(self._rows(table))
+            run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
+            try:
+                return pq.read_table(folder / "scores.parquet").column("score").to_numpy()
+            except (OSError, KeyError, pa.ArrowException):
+                raise PeerError(f"peer '{self.library}' wrote no scores") from None
 
     def given(self, table: Table, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the columns that a fit gets, and what it is told of them."""
@@ -196,6 +204,27 @@ class PeerLearner(Peer):
         if self.codes:
             return np.column_stack([table.column(name) for name in self.encoder_.features])
         return self.encoder_.transform(table)
+
+
+class LearnerHere(PeerLearner):
+    """A learner of the main environment, in the process of the fit, which a limit of time or memory ends."""
+
+    def fit(self, table: Table, target: str) -> Self:
+        """Fit the model by the adapter in this package."""
+        if problem := problem_of(f"peer/{self.library}/{self.method}"):
+            raise InputError(f"peer '{self.library}': {problem}")
+        columns, facts = self.given(_in_memory(table), target)
+        y = columns.pop("y")
+        adapter = self._adapter()
+        self.model_ = adapter.fit(SimpleNamespace(**self._request(X=harness.matrix(columns), y=y, **facts)))
+        self.ledger_ = Claim(f"{self.library} {harness.version(adapter)}")
+        return self
+
+    def _scores(self, table: Table) -> Any:
+        return self._adapter().predict(self.model_, self._rows(table))
+
+    def _adapter(self) -> Any:
+        return import_module(f"marginalia.peers.{self.library}")
 
 
 def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, request: Mapping[str, Any]) -> Any:

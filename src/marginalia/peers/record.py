@@ -1,7 +1,8 @@
 """What is known of a peer without running it: the methods that its adapter names.
 
 A peer is a library with a file ``envs/peers/<library>.py``, its adapter, and a lock file ``envs/peers/<library>.txt``.
-The adapter runs in the peer's environment only; here its literal ``METHODS`` is read, and its code is not run.
+The adapter runs in the peer's environment only; here its literal ``METHODS`` is read, and its code is not run. A peer
+of the main environment has its adapter in this package.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import LEARNERS, NON_PRIVATE, Arm, Kind, Method
 from marginalia.peers.claim import CLAIMED
-from marginalia.peers.environment import adapter, lock_hash
+from marginalia.peers.environment import MAIN, absent, adapter, lock_hash
 
 PREFIX = "peer/"
 _RELATIONS = {"add_remove", "replace_one"}
@@ -44,6 +45,21 @@ def is_peer(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
+def runs_here(name: str) -> bool:
+    """Return whether a method id is that of a peer in the main environment."""
+    return is_peer(name) and _parts(name)[0] in MAIN
+
+
+def problem_of(name: str) -> str:
+    """Return why a method cannot run, in one line; empty if it can, or has an environment of its own.
+
+    >>> problem_of("aim"), problem_of("peer/mbi/aim")
+    ('', '')
+    """
+    missing = absent(_parts(name)[0]) if runs_here(name) else ""
+    return f"{missing} not installed (envs/install.py, or pip install 'marginalia[torch]')" if missing else ""
+
+
 def record(name: str) -> PeerMethod:
     """Return the record of ``peer/<library>/<method>``.
 
@@ -55,7 +71,8 @@ def record(name: str) -> PeerMethod:
     library, method = _parts(name)
     facts = facts_of(library, method)
     tasks = tuple(facts["tasks"])
-    path = f"{_MODELS}:{'PeerLearner' if tasks else 'PeerSynthesizer'}"
+    base = ("LearnerHere" if library in MAIN else "PeerLearner") if tasks else "PeerSynthesizer"
+    path = f"{_MODELS}:{base}"
     kind: Kind = "learner" if tasks else "synthesizer"
     arms = [Arm(name, CLAIMED if facts["private"] else NON_PRIVATE, tasks=tasks)]
     if not tasks:
@@ -78,7 +95,7 @@ def records(arms: Iterable[Arm]) -> dict[str, PeerMethod]:
 
 def libraries(arms: Iterable[Arm]) -> list[str]:
     """Return the peers whose environments some arms need."""
-    return sorted({_parts(arm.method)[0] for arm in arms if is_peer(arm.method)})
+    return sorted({_parts(arm.method)[0] for arm in arms if is_peer(arm.method)} - MAIN.keys())
 
 
 def facts_of(library: str, method: str) -> dict[str, Any]:

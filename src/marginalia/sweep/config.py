@@ -91,12 +91,11 @@ class Settings(Strict):
     @field_validator("methods", mode="before")
     @classmethod
     def _names_are_entries(cls, value: Any) -> Any:
-        if value == "all":
-            return [{"id": m.id, **m.sweep} for m in BUILT_IN.values()]
-        if value == "default":
-            return [{"id": m} for m in DEFAULT]
+        words = {"all": [{"id": m.id, **m.sweep} for m in BUILT_IN.values()], "default": [{"id": m} for m in DEFAULT]}
+        if isinstance(value, str) and value in words:
+            return words[value]
         if isinstance(value, list | tuple):
-            return [{"id": v} if isinstance(v, str) else v for v in value]
+            return [entry for v in value for entry in (words.get(v, [{"id": v}]) if isinstance(v, str) else [v])]
         raise ValueError("input should be a list, such as [aim, {id: dp_sgd}], or the word all or default")
 
     @field_validator("epsilons", "delta", "trials", "test_fraction", "timeout_seconds", mode="before")

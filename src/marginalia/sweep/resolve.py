@@ -17,6 +17,7 @@ from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.experiment import Experiment, own_experiment
 from marginalia.methods.task import Task
+from marginalia.peers.record import problem_of
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -49,6 +50,8 @@ class Sweep:
         What ``datasets: auto`` became: names, what is missing and why, whether embedded tables stand in.
     experiments : dict of id to Chosen
         Those with runs of their own, and those on the records of the sweep.
+    left_out : tuple of str
+        One line for each method that was taken out of `config` because its packages are not installed.
     """
 
     config: Config
@@ -56,6 +59,7 @@ class Sweep:
     entries: dict[str, Entry]
     resolution: Resolution
     experiments: dict[str, Chosen]
+    left_out: tuple[str, ...] = ()
 
     @property
     def studies(self) -> dict[str, Chosen]:
@@ -122,7 +126,7 @@ def resolve(content: Mapping[str, Any], known: Mapping[str, Experiment], *, prob
     InputError
         One line: the configuration is wrong, or a data set asked for by name cannot be had.
     """
-    config = parse(content)
+    config, left_out = installed(content)
     blocks = config.blocks()
     automatic = any(block.datasets == "auto" for block in blocks)
     resolution = _resolution(_note(config), probe=probe) if automatic else Resolution(())
@@ -147,7 +151,29 @@ def resolve(content: Mapping[str, Any], known: Mapping[str, Experiment], *, prob
             entry = entries.setdefault(name, catalogue.entry(name))
             if probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
-    return Sweep(config, plan(config, chosen), entries, resolution, experiments)
+    return Sweep(config, plan(config, chosen), entries, resolution, experiments, left_out)
+
+
+def installed(content: Mapping[str, Any]) -> tuple[Config, tuple[str, ...]]:
+    """Return a configuration without the methods whose packages are missing here, and a line for each of them."""
+    config = parse(content)
+    problems = {choice.id: problem_of(choice.id) for block in config.blocks() for choice in block.methods}
+    problems = {name: problem for name, problem in problems.items() if problem}
+    if not problems:
+        return config, ()
+
+    def without(block: Mapping[str, Any] | None) -> dict[str, Any]:
+        block = dict(block or {})
+        if isinstance(block.get("methods"), list | tuple):
+            ids = [(entry, entry["id"] if isinstance(entry, Mapping) else entry) for entry in block["methods"]]
+            block["methods"] = [entry for entry, name in ids if name not in problems]
+        return block
+
+    experiments = {name: without(block) for name, block in (content.get("experiments") or {}).items()}
+    return (
+        parse({**without(content), "experiments": experiments}),
+        tuple(f"method '{name}' is left out: {problem}" for name, problem in problems.items()),
+    )
 
 
 def _note(config: Config) -> Path:

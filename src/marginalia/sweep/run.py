@@ -26,7 +26,7 @@ from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
 from marginalia.peers import exchange
-from marginalia.peers.record import is_peer
+from marginalia.peers.record import is_peer, runs_here
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 from marginalia.progress import say_when_compiling
@@ -391,7 +391,7 @@ def first_line(error: BaseException, before: str) -> str:
 
 
 def warm_up(job: Job, dataset: str) -> None:
-    """Run the built-in methods of a job on a few made-up rows: what loads once is no part of a fit's time.
+    """Run a job's methods that are not the user's on a few made-up rows: what loads once is no part of a fit's time.
 
     Each fit is a process that begins with what is loaded here.
     """
@@ -403,7 +403,8 @@ def warm_up(job: Job, dataset: str) -> None:
     chosen = [  # no code of the user's runs in the process of the job
         cell
         for cell in cells.values()
-        if {cell.arm.method, cell.arm.source or cell.arm.method} <= BUILT_IN.keys() and not cell.arm.tuned_on_test
+        if not cell.arm.tuned_on_test
+        and ({cell.arm.method, cell.arm.source or cell.arm.method} <= BUILT_IN.keys() or runs_here(cell.arm.method))
     ]
     with tempfile.TemporaryDirectory(prefix="marginalia-job-") as models:
         runner = Runner(made, job.registry, job.sources, models=models)
