@@ -80,6 +80,7 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, str | Mapping) else value
 
 
+Where: TypeAlias = str | dict[str, Any]
 Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
@@ -90,20 +91,19 @@ class _Rows(Strict):
     ----------
     table : str
         Name of a table of the paper's experiments, without that of the paper.
-    where : str
-        Which of its rows: an expression.
+    where : mapping or str
+        Which of its rows: for some columns the value, or the list of values, that is meant, or an expression.
     set : str
         The column that names the data set; by default ``dataset`` or ``set``, where there is one.
     """
 
     table: str
-    where: str = ""
+    where: Where = ""
     set: str = ""
 
     def chosen(self, tables: Mapping[str, Frame]) -> Frame:
         """Return the rows."""
-        rows = tables[self.table]
-        return rows[_value(rows, self.where).astype(bool)] if self.where else rows
+        return _chosen(tables[self.table], self.where)
 
 
 class Pivot(Strict):
@@ -201,8 +201,8 @@ class Arms(_Verbs):
         One of them: the first arm is compared with the second; a list of arms in a place stands for each of them. An
         arm is its method with what the paper's sweep adds, such as ``dd_ssp/aim/tight``.
     metric : str or sequence of str
-    where : str
-        Which cells: an expression of the columns of the sweep.
+    where : mapping or str
+        Which cells, as above.
     margin : float
         Of "same" and "not_worse".
     relative : bool
@@ -219,7 +219,7 @@ class Arms(_Verbs):
     same: tuple[Texts, Texts] | None = None
     not_worse: tuple[Texts, Texts] | None = None
     metric: Texts
-    where: str = ""
+    where: Where = ""
     margin: float = 0.0
     relative: bool = False
     ratio: bool = False
@@ -247,10 +247,7 @@ class Arms(_Verbs):
 
         cells = []
         for metric in self.metric:
-            trials = tables[self.table]
-            trials = trials[trials["metric"] == metric]
-            if self.where:
-                trials = trials[_value(trials, self.where).astype(bool)]
+            trials = _chosen(_chosen(tables[self.table], {"metric": metric}), self.where)
             if not len(trials):
                 continue
             wide: Any = trials.pivot_table("value", [*CELL, "trial"], "arm", aggfunc="first", sort=False)
@@ -486,7 +483,7 @@ def _measured(texts: Iterable[str | Mapping[str, str]], rows: Frame, title: Call
     """Yield texts with their values; one under a condition is about the rows that meet it, and left out without any."""
     for text in texts:
         for condition, said in {"": text}.items() if isinstance(text, str) else text.items():
-            chosen = rows[_value(rows, condition)] if condition else rows
+            chosen = _chosen(rows, condition)
             if len(chosen):
                 yield _written(said, chosen, title)
 
@@ -518,6 +515,17 @@ def _shown(value: Any, form: str | None, title: Callable[[str], str]) -> str:
     if hasattr(value, "__len__"):
         return ", ".join(_shown(part, form, title) for part in value)
     return format(value, form or "")
+
+
+def _chosen(rows: Frame, where: str | Mapping[str, Any]) -> Frame:
+    """Return the rows that meet a condition."""
+    if isinstance(where, str):
+        return rows[_value(rows, where).astype(bool)] if where else rows
+    for column, value in where.items():
+        if column not in rows:
+            raise InputError(f"where: no column '{column}'; columns: {', '.join(map(str, rows))}")
+        rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
+    return rows
 
 
 def _value(rows: Frame, expression: str) -> Any:
