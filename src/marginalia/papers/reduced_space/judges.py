@@ -1,8 +1,8 @@
-"""What judges the claims of the reduced-space paper and of our additions to it (``claims.csv``)."""
+"""The judges of the reduced-space paper's claims that need more than a test of ``claims.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,49 +10,20 @@ import numpy as np
 
 from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
-from marginalia.papers.claims import Found, Judge
-from marginalia.papers.reduced_space.reduced_space_epsilon import (
-    COMPARED,
-    EXACT,
-    GAUSSIAN,
-    INDEPENDENT,
-    L1,
-    MAXENT,
-    OURS,
-    PAPER,
-    PARITIES,
-    TREE,
-)
+from marginalia.papers.claims import Found
 from marginalia.papers.reduced_space.reduced_space_fail import CERTIFICATE, STEPS
 from marginalia.papers.reduced_space.runs import GAMMA
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 from marginalia.reporting.panels import rows_where
 
 NAMES = ("privacy", "lemma", "points", "fail", "corollary", "n", "f", "m", "kappa", "cells", "epsilon")
-MARGIN = 0.01  # of an equivalence, in AUC or in the largest error of an average
+MARGIN = 0.01  # of an equivalence, in the largest error of an average
 WIDE = ("adult_bool20", "dutch_bool16")  # far more cells than points are drawn
 TIGHTER = 4.0
-SLIGHTLY = 10.0
 DOMAIN = "30|F| draws exceed the 256 points of the domain, and 10|F| draws meet most of them"
 
 
-def _privacy(moves: Frame) -> Found:
-    return Found(moves["share"] <= 1, _sets(moves["family"]), f"the largest move is {moves['share'].max():.2f} of it")
-
-
-def _lemma(kind: str) -> Callable[[Frame], Found]:
-    """Return the judge of Lemma 3.2 as printed, or as repaired."""
-
-    def judge(lemma: Frame) -> Found:
-        own = rows_where(lemma, lemma=kind)
-        short = own[own["failure"] > own["allowed"]]
-        note = f"fails for functions with values {', '.join(sorted(set(short['values'])))}" if len(short) else ""
-        return Found(own["failure"] <= own["allowed"], sorted(set(own["values"])), note)
-
-    return judge
-
-
-def _points(points: Frame) -> Found:
+def points_are_enough(points: Frame) -> Found:
     """Judge Lemma 3.3; the note says down to which share of its m it still holds in every cell."""
     whole = rows_where(points, share=1.0)
     held = (points["failures"] <= points["allowed"]).groupby(points["share"]).all()
@@ -62,13 +33,14 @@ def _points(points: Frame) -> Found:
     )
 
 
-def _accuracy(fail: Frame) -> Found:
+def accuracy(fail: Frame) -> Found:
+    """Judge Theorem 2.3 on its last step, the accuracy of 8δ."""
     step = rows_where(fail, step=STEPS[-1][1])
     note = _notes(f"largest error of all runs: {step['largest'].max():.2g} δ" if len(step) else "", _shown([step]))
     return Found(_seldom(step), _sets(fail["case"]), note)
 
 
-def _proof(fail: Frame) -> Found:
+def proof(fail: Frame) -> Found:
     """Judge every inequality on the way to 8δ; the note names those that fail."""
     before = [rows_where(fail, step=name) for _, name, *_ in STEPS[:-1]]
     failed = sorted({name for step in before if len(step) for name in step["step"][~_seldom(step)]})
@@ -76,14 +48,16 @@ def _proof(fail: Frame) -> Found:
     return Found(held, _sets(fail["case"]), _notes("; ".join(failed), _shown(before)))
 
 
-def _few_points(n: Frame | None, f: Frame | None) -> Found:
+def few_points(n: Frame | None, f: Frame | None) -> Found:
+    """Judge whether 8δ holds with fewer points, where an error can exceed it."""
     outside = [table for table in (n, f) if table is not None]
     telling = [_values(t, "bound") < _widest(t) for t in outside]
     held = [_values(t, "above_bound")[w] <= 4 * GAMMA for t, w in zip(outside, telling, strict=True)]
     return Found(np.concatenate(held), _bits_of(n, f), _empty(sum(int((~w).sum()) for w in telling)))
 
 
-def _both_vanish(corollary: Frame) -> Found:
+def both_vanish(corollary: Frame) -> Found:
+    """Judge whether each step of n makes the mean error clearly smaller, and ε."""
     p: list[float] = []
     for _, own in corollary.sort_values("n").groupby("p"):
         error, stderr, n = (_values(own, column) for column in ("error", "error_stderr", "n_trials"))
@@ -92,7 +66,8 @@ def _both_vanish(corollary: Frame) -> Found:
     return Found(sets=_widths(corollary), p=p, level=CLEAR)
 
 
-def _mostly(corollary: Frame) -> Found:
+def mostly(corollary: Frame) -> Found:
+    """Judge whether few runs exceed 8δ, where an error can exceed it."""
     seldom, empty = [], 0
     for _, own in corollary.sort_values("n").groupby("p"):
         telling = own["bound"] < 1  # monomials: an average lies in [0, 1]
@@ -101,16 +76,19 @@ def _mostly(corollary: Frame) -> Found:
     return Found(seldom, _widths(corollary), _empty(empty))
 
 
-def _enough_points(points: Frame) -> Found:
+def few_times_the_functions(points: Frame) -> Found:
+    """Judge whether 3|F| and 10|F| points have the mean error of 30|F|; the note names those that have not."""
     some = points[points["times"].isin((3, 10))]
-    p = _same(some, "excess", "excess_stderr", MARGIN)
+    excess, stderr, n = (_values(some, column) for column in ("excess", "excess_stderr", "n_trials"))
+    p = p_value(excess, stderr, n - 1, "same", MARGIN)
     late = some[p > LEVEL]
     names = ", ".join(" ".join(map(str, row)) for row in late[["law", "times"]].itertuples(index=False))
     note = _notes(f"short: {names} |F|" if len(late) else "", DOMAIN if len(some) else "")
     return Found(sets=_sets(points["law"]), note=note, p=p, level=LEVEL)
 
 
-def _kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
+def kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
+    """Judge whether of two measures the one with the smaller κ is nearer; pairs without an order are left out."""
     told = pairs[pairs["order"] != "tied"]
     if not len(told):
         return Found((), () if kappa is None else _sets(kappa["dataset"]))
@@ -123,7 +101,8 @@ def _kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
     )
 
 
-def _smaller_than_the_domain(kappa: Frame | None, fail: Frame | None) -> Found:
+def smaller_than_the_domain(kappa: Frame | None, fail: Frame | None) -> Found:
+    """Judge whether the theorem's number of points is smaller than the domain."""
     held: list[bool] = []
     sets: list[str] = []
     if kappa is not None:
@@ -136,39 +115,8 @@ def _smaller_than_the_domain(kappa: Frame | None, fail: Frame | None) -> Found:
     return Found(held, sets)
 
 
-def _slightly_larger(fail: Frame) -> Found:
-    known = fail.drop_duplicates("case")
-    times = known["m"] / known["n_functions"]
-    note = f"{times.min():,.0f} to {times.max():,.0f} |F|: the factor κ/(γδ²) is not slight"
-    return Found(times <= SLIGHTLY, _sets(fail["case"]), note)
-
-
-def _as_good_as_real(arm: str) -> Judge:
-    """Return what judges whether models trained on an arm's rows lose no AUC to those of the real rows."""
-
-    def judge(auc: Frame, means: Frame | None) -> Found:
-        p = _same(rows_where(auc, arm=arm), "lost", "lost_stderr", MARGIN)
-        return Found(sets=() if means is None else _sets(means["dataset"]), p=p, level=LEVEL)
-
-    return judge, ("epsilon_auc", "epsilon?")
-
-
-def _better(metric: str, arm: str, against: str) -> Judge:
-    """Return what judges whether an arm beats another in every table and ε (paired t-test)."""
-    assert (metric, arm, against) in COMPARED
-
-    def judge(pairs: Frame) -> Found:
-        own = rows_where(pairs, metric=metric, arm=arm, against=against)
-        gain = (1 if metric == "auc" else -1) * _values(own, "difference")
-        spread = _values(own, "difference_stderr"), _values(own, "n_trials") - 1
-        worse = int((p_value(-gain, *spread) <= CLEAR).sum())
-        note = f"worse in {worse}" if worse else ""
-        return Found(sets=_sets(own["dataset"]), note=note, p=p_value(gain, *spread), level=CLEAR)
-
-    return judge, ("epsilon_pairs",)
-
-
-def _less_noise(noise: Frame) -> Found:
+def less_noise(noise: Frame) -> Found:
+    """Judge whether the noise of a cell of a marginal is clearly smaller with parities (Welch's test)."""
     p = []
     for _, own in noise.groupby(["p", "order", "cell"]):
         a, b = (rows_where(own, arm=f"{kind}, exact noise").iloc[0] for kind in ("parities", "monomials"))
@@ -177,38 +125,27 @@ def _less_noise(noise: Frame) -> Found:
     return Found(sets=_widths(noise), p=p, level=CLEAR)
 
 
-def _floor(means: Frame) -> Found:
-    return Found(~_follows(means, PARITIES), WIDE)
-
-
-def _no_floor(means: Frame) -> Found:
-    return Found(_follows(means, TREE), WIDE)
-
-
-def _tighter(n: Frame | None, f: Frame | None) -> Found:
-    known = [table for table in (n, f) if table is not None]
-    held = [TIGHTER * _values(t, "certificate") <= np.minimum(_values(t, "bound"), _widest(t)) for t in known]
-    return Found(np.concatenate(held), _bits_of(n, f))
-
-
-def _certificate(fail: Frame) -> Found:
-    step = rows_where(fail, step=CERTIFICATE)
-    return Found(_seldom(step), _sets(fail["case"]), _shown([step]))
-
-
-def _same(rows: Frame, mean: str, stderr: str, margin: float) -> Any:
-    """Return for each row the p-value of its paired difference lying within the margin (two one-sided tests)."""
-    return p_value(_values(rows, mean), _values(rows, stderr), _values(rows, "n_trials") - 1, "same", margin)
-
-
-def _follows(means: Frame, arm: str) -> Any:
-    """Return for each wide table whether the largest error shrinks with ε, at half the rate of the noise or faster."""
+def follows_the_noise(means: Frame, *, arm: str, follows: bool) -> Found:
+    """Judge on wide tables whether the largest error shrinks with ε at half the rate of the noise or faster, or not."""
     finite = means.loc[np.isfinite(means["epsilon"]), "epsilon"]
     low, high = (
         rows_where(means, arm=arm, epsilon=epsilon).set_index("dataset")["max_error"].filter(WIDE)
         for epsilon in (finite.min(), finite.max())
     )
-    return (high <= 2 * finite.min() / finite.max() * low).to_numpy()
+    return Found((high <= 2 * finite.min() / finite.max() * low).to_numpy() == follows, WIDE)
+
+
+def tighter(n: Frame | None, f: Frame | None) -> Found:
+    """Judge whether the certificate is a quarter of 8δ and of the largest possible error."""
+    known = [table for table in (n, f) if table is not None]
+    held = [TIGHTER * _values(t, "certificate") <= np.minimum(_values(t, "bound"), _widest(t)) for t in known]
+    return Found(np.concatenate(held), _bits_of(n, f))
+
+
+def certificate(fail: Frame) -> Found:
+    """Judge whether the certificate fails no more often than it says."""
+    step = rows_where(fail, step=CERTIFICATE)
+    return Found(_seldom(step), _sets(fail["case"]), _shown([step]))
 
 
 def _seldom(steps: Frame) -> Any:
@@ -264,45 +201,15 @@ def _widths(table: Frame) -> list[str]:
     return [f"{p} bits" for p in table["p"].unique()]
 
 
-JUDGES: dict[str, Judge] = {
-    "T2.2": (_privacy, ("privacy",)),
-    "L3.2": (_lemma("as printed"), ("lemma",)),
-    "L3.2r": (_lemma("repaired"), ("lemma",)),
-    "L3.3": (_points, ("points",)),
-    "T2.3": (_accuracy, ("fail",)),
-    "T2.3p": (_proof, ("fail",)),
-    "T2.3m": (_few_points, ("n?", "f?")),
-    "C2.4a": (_both_vanish, ("corollary",)),
-    "C2.4b": (_mostly, ("corollary",)),
-    "S2.4": (_enough_points, ("m",)),
-    "S2.3": (_kappa_orders, ("kappa_pairs", "kappa?")),
-    "S2.7": (_smaller_than_the_domain, ("kappa?", "fail?")),
-    "S2.7b": (_slightly_larger, ("fail",)),
-    "S4a": _as_good_as_real(PAPER),
-    "S4b": _as_good_as_real(OURS),
-    "P1": _better("auc", PAPER, INDEPENDENT),
-    "P2": _better("tv2", PAPER, INDEPENDENT),
-    "P3": _better("tv2", OURS, INDEPENDENT),
-    "A1": _better("auc", OURS, PAPER),
-    "A2": _better("tv2", OURS, PAPER),
-    "A3": _better("mean_error", EXACT, PAPER),
-    "A4": _better("mean_error", PARITIES, EXACT),
-    "A5": _better("mean_error", TREE, PARITIES),
-    "A6": (_less_noise, ("cells",)),
-    "A7": (_floor, ("epsilon",)),
-    "A8": (_no_floor, ("epsilon",)),
-    "A9": _better("tv3", MAXENT, TREE),
-    "A10": _better("auc", MAXENT, TREE),
-    "A11": _better("mean_error", L1, TREE),
-    "A12": _better("mean_error", GAUSSIAN, OURS),
-    "A13": (_tighter, ("n?", "f?")),
-    "A14": (_certificate, ("fail",)),
-}
+JUDGES = (
+    points_are_enough, accuracy, proof, few_points, both_vanish, mostly, few_times_the_functions, kappa_orders,
+    smaller_than_the_domain, less_noise, follows_the_noise, tighter, certificate,
+)  # fmt: skip
 
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
-    return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
+    return claims.verdicts(Path(__file__).with_name("claims.yaml"), JUDGES, tables, studies=NAMES)
 
 
 VERDICTS = Experiment(
