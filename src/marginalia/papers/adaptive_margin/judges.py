@@ -1,9 +1,9 @@
-"""What judges the claims of Wang, Zhu and Wang (``claims.csv``) on the sets that were run."""
+"""The judges of the claims of Wang, Zhu and Wang that need more than a test of ``claims.yaml``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from marginalia.papers import claims
 from marginalia.papers.adaptive_margin.adaptive_margin_x2 import MARGIN
 from marginalia.papers.adaptive_margin.looks import set_title
 from marginalia.papers.adaptive_margin.theory import explicit_published, sample_penalty
-from marginalia.papers.claims import Found, Judge
+from marginalia.papers.claims import Found, Names
 from marginalia.reporting.pairwise import CLEAR, LEVEL, p_value, welch
 
 NAMES = ("f1", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9")
@@ -27,30 +27,8 @@ def _titles(sets: Iterable[Any]) -> list[str]:
     return [set_title(name) for name in sets]
 
 
-def _privacy(table: Frame) -> Found:
-    paper = table[(table["method"] == "adaptive_margin") & (table["calibration"] == "published")]
-    paper = paper.drop_duplicates(["dataset", "epsilon"])  # the charge is the same for both outputs
-    spent = paper["epsilon_spent"] / paper["epsilon"]
-    return Found(list(spent <= 1), _titles(paper["dataset"]), f"spends {spent.min():.0%} to {spent.max():.0%} of ε")
-
-
-def _conversion(table: Frame) -> Found:
-    held = (table["published"] <= table["conversion"]) & (table["conversion"] <= table["tight"])
-    least, most = table["noise_ratio"].min(), table["noise_ratio"].max()
-    return Found(list(held), [], f"the noise is {least:.1f} to {most:.1f} times as large as it must be")
-
-
-def _tuning_privacy(table: Frame) -> Found:
-    wide = table.pivot(index="candidates", columns="rule", values="mu")
-    tight, published = (wide[f"private tuning {rule}, published r"] for rule in ("tight", "published"))
-    return Found(
-        list(published <= tight),
-        [],
-        f"the noise is {(tight / published).min():.1f} times as large as it must be, or more",
-    )
-
-
-def _risk(table: Frame) -> Found:
+def risk(table: Frame) -> Found:
+    """Judge Theorem 6.5 where its bound, with the constants of the proof, is below 1."""
     paper = table[table["variant"] == "published"]
     limits = [
         explicit_published(int(n), gamma, 0, EPSILON, DELTA, dimension=DIMENSION, clipped=False)
@@ -61,14 +39,8 @@ def _risk(table: Frame) -> Found:
     return Found(list((paper["empirical"] <= limits)[useful]), [MADE_UP], note)
 
 
-def _says_something(table: Frame) -> Found:
-    constant = table["most_frequent"].clip(upper=0.5)
-    useless = table.loc[table["more_rows_alone"] >= constant, "set"]
-    note = "more rows alone would never bring it there on " + ", ".join(map(set_title, useless)) if len(useless) else ""
-    return Found(list(table["this_paper"] < constant), _titles(table["set"]), note)
-
-
-def _outliers(table: Frame) -> Found:
+def outliers(table: Frame) -> Found:
+    """Judge whether outliers do not add clearly more than S/(γn) to the error (Welch's test)."""
     arms = table[table["variant"].isin(["practical", "published"])]
     keys = ["kind", "variant"]
     none = arms[arms["outliers"] == 0].set_index(keys)
@@ -84,7 +56,8 @@ def _outliers(table: Frame) -> Found:
     )
 
 
-def _population(table: Frame) -> Found:
+def population(table: Frame) -> Found:
+    """Judge Theorem 6.7, with its sign corrected, where its bound is below 1."""
     arms = table[table["variant"].isin(["practical", "published"])]
     penalty = np.array([sample_penalty(int(n), DIMENSION) for n in arms["n"]])
     limit = 2 * arms["empirical"] + penalty
@@ -92,98 +65,36 @@ def _population(table: Frame) -> Found:
     return Found(list(held), [MADE_UP], f"in the other {len(arms) - len(held)} cells the bound is above 1")
 
 
-def _less_than(other: str) -> Callable[[Frame], Found]:
-    def judge(table: Frame) -> Found:
-        few = table["least_share"] * table["n"] < np.sqrt(table["n"])
-        known, fixed = (table["this_paper"] <= table[f"{other}_{margin}"] for margin in ("known", "fixed"))
-        note = (
-            f"against γ = 0.1 set in advance: {np.sum(fixed[few])} of {np.sum(few)}; with more outliers it is no "
-            f"larger on {np.sum(known[~few])} of {np.sum(~few)} sets"
-        )
-        return Found(list(known[few]), _titles(table.loc[few, "set"]), note)
-
-    return judge
-
-
-def _no_tuning(table: Frame) -> Found:
-    rows = table[(table["first"] == "practical") & (table["second"] == "fixed_c")]
-    return Found(
-        sets=_titles(rows["dataset"]),
-        p=p_value(-rows["difference"], rows["stderr"], rows["n_trials"] - 1, "not_worse", MARGIN),
-        level=LEVEL,
-        note=f"choosing is better in {int(np.sum(rows['better'] == 'practical'))} of {len(rows)}, "
-        f"the fixed c in {int(np.sum(rows['better'] == 'fixed_c'))}; that c was seen to work on all sets but ACS",
+def less_than(table: Frame, *, other: str) -> Found:
+    """Judge on sets with few outliers whether the bound is at most another one at its best margin."""
+    few = table["least_share"] * table["n"] < np.sqrt(table["n"])
+    known, fixed = (table["this_paper"] <= table[f"{other}_{margin}"] for margin in ("known", "fixed"))
+    note = (
+        f"against γ = 0.1 set in advance: {np.sum(fixed[few])} of {np.sum(few)}; with more outliers it is no "
+        f"larger on {np.sum(known[~few])} of {np.sum(~few)} sets"
     )
+    return Found(list(known[few]), _titles(table.loc[few, "set"]), note)
 
 
-def _tuning_same(table: Frame) -> Found:
-    rows = table[(table["first"] == "private_tuning") & (table["second"] == "practical")]
-    better = {name: int(np.sum(rows["better"] == name)) for name in ("private_tuning", "practical")}
-    note = f"private tuning is better in {better['private_tuning']}, trying all in {better['practical']} of {len(rows)}"
-    p = p_value(rows["difference"], rows["stderr"], rows["n_trials"] - 1, "same", MARGIN)
-    return Found(sets=_titles(rows["dataset"]), note=note, p=p, level=LEVEL)
+def better_features(table: Frame, *, growth: bool = False) -> Found:
+    """Judge whether the better features of a set have the larger margin at 5 %, or its larger growth from 0 on."""
+    hard = table[table["C"] == table["C"].max()]
+    hard = hard.assign(features=hard["features"].str.lower().str.extract("(learned|raw|vit|resnet)", expand=False))
+    value = hard["margin_at_0.05"] - growth * hard["margin_at_0"]
+    value = hard.assign(value=value).set_index(["features", "set"])["value"]
+    features = set(hard["features"])
+    held = [
+        value[better][name] > value[worse][name]
+        for better, worse in FEATURES
+        if {better, worse} <= features
+        for name in value[better].index.intersection(value[worse].index)
+    ]
+    sets = list(hard.loc[hard["features"].isin([better for better, _ in FEATURES]), "set"])
+    return Found(held, _titles(sets), "digits stand in for CIFAR-10" if "vit" not in features else "")
 
 
-def _margins_after(state: str) -> Callable[[Frame], Found]:
-    def judge(table: Frame) -> Found:
-        rows = table.dropna(subset=[state])
-        kept = (rows[state] / rows["before"]).max()
-        return Found(list(rows[state] <= 1e-9), _titles(rows["set"]), f"at most {kept:.0%} of the margin is left")
-
-    return judge
-
-
-def _zero_margin(table: Frame) -> Found:
-    rows = table[(table["C"] == table["C"].max()) & (table["features"] != "learned")]
-    held = (rows["margin_at_0"] == 0) & rows["first_separable_share"].gt(0)
-    digits = rows["features"].eq("raw").sum()
-    return Found(
-        list(held),
-        _titles(rows["set"]),
-        f"digits stand in for CIFAR-10 in {digits}; {(rows['margin_at_0'] > 0).sum()} are separable at once",
-    )
-
-
-def _not_separable(table: Frame) -> Found:
-    rows = table[(table["C"] == table["C"].max()) & (table["features"] == "raw")]
-    return Found(list(~(rows["first_separable_share"] <= 0.01)), _titles(rows["set"]), "digits stand in for CIFAR-10")
-
-
-def _better_features(what: Callable[[Frame], Any]) -> Callable[[Frame], Found]:
-    def judge(table: Frame) -> Found:
-        hard = table[table["C"] == table["C"].max()]
-        hard = hard.assign(features=hard["features"].str.lower().str.extract("(learned|raw|vit|resnet)", expand=False))
-        value = hard.assign(value=what(hard)).set_index(["features", "set"])["value"]
-        features = set(hard["features"])
-        held = [
-            value[better][name] > value[worse][name]
-            for better, worse in FEATURES
-            if {better, worse} <= features
-            for name in value[better].index.intersection(value[worse].index)
-        ]
-        sets = list(hard.loc[hard["features"].isin([better for better, _ in FEATURES]), "set"])
-        return Found(held, _titles(sets), "digits stand in for CIFAR-10" if "vit" not in features else "")
-
-    return judge
-
-
-def _projection_helps(table: Frame) -> Found:
-    rows = table[(table["change"] == "jl_factor") & (table["value"].astype(str) != "0.0")]
-    gain, spread = -rows["difference"], (rows["difference_stderr"], rows["n_trials"] - 1)
-    worse = (p_value(-gain, *spread) <= CLEAR).sum()
-    note = f"the mean error with projection is higher in {(gain < 0).sum()}, clearly in {worse}"
-    return Found(sets=_titles(rows["set"]), note=note, p=p_value(gain, *spread), level=CLEAR)
-
-
-def _grows_slowly(table: Frame) -> Found:
-    wide = table.pivot(index="candidates", columns="rule", values="mu")
-    held = wide["private tuning published, published r"] > wide["iter published"]
-    return Found(
-        list(held), [], f"not for |Θ| up to {max(held.index[~held], default=0)}; the paper's grid has about 17"
-    )
-
-
-def _steps(table: Frame) -> Found:
+def steps(table: Frame) -> Found:
+    """Judge whether the capped runs have the error of the long ones."""
     p, apart, longer = [], 0, table[table["T"] > table["capped_T"]]  # elsewhere both runs are one
     for row in longer.to_dict("records"):
         if row["trials"] > 1:
@@ -200,83 +111,13 @@ def _steps(table: Frame) -> Found:
     return Found(sets=_titles(longer["set"]), note=note, p=p, level=LEVEL)
 
 
-# Claims on lemmas -> the lemma, its form and the settings that count.
-LEMMAS = {
-    "projection": "lemma == '6.2' and setting >= 1",
-    "projection_half": "lemma == '5.1' and setting >= 1",
-    "descent": "lemma == 'C.1'",
-    "last_iterate": "lemma == 'C.2'",
-    "expected": "lemma == 'D.1'",
-    "adaptive_expected": "lemma == 'D.2'",
-    "grid": "lemma == '6.4'",
-    "noise": "lemma == 'F.1'",
-    "random_maximum": "lemma == 'A.7'",
-    "maximum_printed": "lemma == 'A.5' and form == 'as printed'",
-    "maximum": "lemma == 'A.5' and form == 'with sigma'",
-    "range_printed": "lemma == 'A.6, F.2' and form == 'as printed'",
-    "runs_printed": "lemma == '7.2' and form == 'as printed'",
-    "runs": "lemma == '7.2' and form == 'as proved'",
-    "runs_tail": "lemma == 'A.4'",
-    "rate_printed": "lemma == 'M.1' and form == 'as printed'",
-    "rate": "lemma == 'M.1' and form == 'turned round'",
-}
-NOTES = {
-    "projection": "the paper leaves the constant open; with a quarter of it the margin is lost",
-    "range_printed": "holds by the slack of the union bound, not by its proof, which drops σ",
-    "maximum_printed": "fails where σ is large, which refutes it: the second term lacks σ",
-    "rate_printed": "its proof shows that such r are enough, not that no other r is",
-    "runs_printed": "any r below 1 meets the printed condition",
-    "descent": "the bound exceeds the measured excess many times",
-    "adaptive_expected": "at the outliers that were made; a smaller set may exist",
-}
-
-
-def _lemma(claim: str) -> Callable[[Frame], Found]:
-    def judge(settings: Frame) -> Found:
-        rows, notes = settings.query(LEMMAS[claim]), [NOTES.get(claim, "")]
-        if claim in ("expected", "adaptive_expected"):
-            times, empty = (rows["bound"] / rows["measured"]).min(), int((rows["bound"] >= rows["n"]).sum())
-            says = f"above n, the loss of the zero vector, in {empty} of {len(rows)}"
-            notes = [f"the bound is {times:.0f} times the loss or more, and {says}", *notes]
-        note = "; ".join(filter(None, notes))
-        return Found(list(rows["holds"].astype(bool)), [MADE_UP], note)
-
-    return judge
-
-
-def _not_run(table: Frame) -> Found:
-    return Found([], [], "the smallest margin would need about n² ln n columns")
-
-
-JUDGES: dict[str, Judge] = {
-    "privacy": (_privacy, ("x2",)),
-    "conversion": (_conversion, ("x5",)),
-    "tuning_privacy": (_tuning_privacy, ("x5_candidates",)),
-    "risk": (_risk, ("x4",)),
-    "says_something": (_says_something, ("x7",)),
-    "outliers": (_outliers, ("x3",)),
-    "population": (_population, ("x4",)),
-    "less_than_32": (_less_than("bassily_3_2"), ("x7",)),
-    "less_than_31": (_less_than("bassily_3_1"), ("x7",)),
-    "no_tuning": (_no_tuning, ("x2_pairs",)),
-    "one_point": (_margins_after("replaced"), ("f1",)),
-    "one_label": (_margins_after("relabelled"), ("f1",)),
-    "zero_margin": (_zero_margin, ("x1_summary",)),
-    "raw_not_separable": (_not_separable, ("x1_summary",)),
-    "better_features": (_better_features(lambda table: table["margin_at_0.05"]), ("x1_summary",)),
-    "faster_growth": (_better_features(lambda table: table["margin_at_0.05"] - table["margin_at_0"]), ("x1_summary",)),
-    "projection_helps": (_projection_helps, ("x6",)),
-    "tuning_grows_slowly": (_grows_slowly, ("x5_candidates",)),
-    "tuning_same": (_tuning_same, ("x2_pairs",)),
-    "steps": (_steps, ("x8",)),
-    "efficient": (_not_run, ("x8",)),
-    **{claim: (_lemma(claim), ("x9_settings",)) for claim in LEMMAS},
-}
+JUDGES = (risk, outliers, population, less_than, better_features, steps)
 
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
-    return claims.listed_verdicts(Path(__file__).with_name("claims.csv"), JUDGES, tables)
+    path = Path(__file__).with_name("claims.yaml")
+    return claims.verdicts(path, JUDGES, tables, studies=NAMES, names=Names(set_title))
 
 
 VERDICTS = Experiment(
