@@ -16,7 +16,8 @@ FLOORS = (
     ("errors",),
     ("kernels", "memory", "postponed", "progress", "subsets", "threads", "usage", "validation", "waiting"),
     ("data",),
-    ("card",),  # what an experiment of a paper consists of
+    ("user_code",),  # Python files of a user's
+    ("experiment",),  # what an experiment consists of
     ("privacy",),
     ("marginals",),
     ("synthesis",),  # what synthesizers share

@@ -38,7 +38,7 @@ def chosen(studies):
         ({"chebyshev_x3": {"epsilons": [1, "a"]}}, "epsilons: expected a number, got 'a'"),
         ({"chebyshev_x3": {"over": ["n"]}}, "over: expected a name, got ['n']"),
         ({"excess_risk_f4": {"aim": 3}}, "aim: expected 'key: value' lines, got 3"),
-        ({"excess_risk_f4": {"sets": ["adlt@dpml"]}}, "did you mean 'adult@dpml'?"),
+        ({"excess_risk_f4": {"datasets": ["adlt@dpml"]}}, "did you mean 'adult@dpml'?"),
         ({"recent_rivals": {"arms": ["AIMM"]}}, "did you mean 'AIM'?"),
         ({"dd_ssp_ols": {"sources": ["adult@dd_ssp"]}}, "unknown value of 'sources'"),  # a data set is no source
         ({"reduced_space_f": {"attributes": []}}, "attributes: expected a list, got []"),

@@ -42,6 +42,8 @@ def test_own_data_is_planned(offline):
 
 
 def test_a_removed_setting_of_a_study_names_the_alternative():
+    with pytest.raises(InputError, match="study 'dd_ssp_t1': the setting 'sets' is called 'datasets'"):
+        sweep.prepare({"studies": {"dd_ssp_t1": {"sets": ["adult@dd_ssp"]}}, "methods": []}, experiments())
     with pytest.raises(InputError, match=r"feature_files was removed in 3\.0; call removal_curve"):
         sweep.prepare({"studies": {"adaptive_margin_x1": {"feature_files": ["vit.npz"]}}, "methods": []}, experiments())
 

@@ -26,7 +26,7 @@ from marginalia.cli import budget, data, fit
 from marginalia.cli.audit import audit
 from marginalia.cli.certify import certify
 from marginalia.cli.infer import infer
-from marginalia.cli.plan import plan
+from marginalia.cli.plan import list_experiments, plan
 from marginalia.cli.predict import predict
 from marginalia.cli.quality import quality
 from marginalia.cli.recommend import recommend
@@ -80,6 +80,7 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     ),
     "budget": ("Keep the budget file of a table.", {"open": budget.open_budget, "show": budget.show_budget}),
     "methods": ("Look at the methods.", {"list": fit.list_methods}),
+    "experiments": ("Look at the experiments of the papers.", {"list": list_experiments}),
     "domain": ("Say what the columns of a raw table hold.", {"init": data.init}),
 }
 

@@ -1,13 +1,54 @@
-"""The verb that says what a sweep will cost."""
+"""The verbs that say what can be run, and what a sweep will cost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Answer
+from marginalia.cli.shared import Answer, aligned
+
+
+def list_experiments(
+    name: Annotated[
+        str | None, typer.Argument(help="Id of an experiment, or your own Python file; default: all.")
+    ] = None,
+) -> Answer:
+    """List the experiments of the papers; of one of them its settings with their defaults, as `studies` takes them.
+
+    Example: marginalia experiments list chebyshev_x1
+    """
+    from marginalia.errors import unknown_name
+    from marginalia.experiment import own_experiment
+    from marginalia.papers import registry
+
+    with_runs = {known: one for known, one in registry.experiments().items() if one.rows}
+    if name is None:
+        rows = [{"id": known, "title": one.title} for known, one in with_runs.items()]
+        return Answer(rows, aligned([(row["id"], row["title"]) for row in rows]))
+    import yaml
+
+    if name.endswith(".py"):
+        one = own_experiment(name, with_runs)
+    elif name in with_runs:
+        one = with_runs[name]
+    else:
+        raise unknown_name("experiment", name, with_runs)
+    facts: dict[str, Any] = {"id": one.id, "title": one.title}
+    if isinstance(one.caption, str):
+        facts["caption"] = one.caption
+    facts |= {"parts": len(one.part_names(one.settings({}))), "datasets": list(one.datasets)}
+    facts["settings"] = _plain(one.defaults)
+    return Answer(facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
+
+
+def _plain(value: Any) -> Any:
+    """Return settings as lists, mappings and single values, as YAML has them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def plan(

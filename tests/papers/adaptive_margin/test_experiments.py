@@ -23,13 +23,13 @@ from marginalia.sweep.protocols import Prepared
 IDS = [name for name, one in experiments().items() if one.rows and name.startswith("adaptive_margin")]
 SMALL = {
     "adaptive_margin_f1": {"rows": 300},
-    "adaptive_margin_x1": {"sets": ["digits_3v8"], "C": [10.0], "max_share": 0.03},
-    "adaptive_margin_x2": {"sets": ["digits_0v1"], "epsilons": [1.0, 4.0], "digits_trials": 2},
+    "adaptive_margin_x1": {"datasets": ["digits_3v8"], "C": [10.0], "max_share": 0.03},
+    "adaptive_margin_x2": {"datasets": ["digits_0v1"], "epsilons": [1.0, 4.0], "digits_trials": 2},
     "adaptive_margin_x3": {"n": 300, "d": 5, "shares": [0.0, 0.1], "trials": 2},
     "adaptive_margin_x4": {"n": 300, "d": 5, "gammas": [0.1, 0.4], "rows": [250, 500], "trials": 2},
     "adaptive_margin_x5": {"candidates": [4, 17]},
-    "adaptive_margin_x6": {"sets": [FAR_OUTLIERS], "trials": 1},
-    "adaptive_margin_x7": {"sets": ["digits_3v8"], "small_share": 0.03, "margins": 5, "trials": 1},
+    "adaptive_margin_x6": {"datasets": [FAR_OUTLIERS], "trials": 1},
+    "adaptive_margin_x7": {"datasets": ["digits_3v8"], "small_share": 0.03, "margins": 5, "trials": 1},
     "adaptive_margin_x8": {"epsilons": {"digits_0v1": [1.0, 4.0]}, "other_trials": 2},
     "adaptive_margin_x9": {
         "projected_rows": 60,

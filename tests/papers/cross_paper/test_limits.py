@@ -24,7 +24,7 @@ from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.sweep.protocols import Prepared
 
-SMALL = {"trials": 2, "epsilons": [0.1, 8.0], "sets": ["law", "compas"]}
+SMALL = {"trials": 2, "epsilons": [0.1, 8.0], "datasets": ["law", "compas"]}
 BUDGET = {"epsilon": 0.1, "delta": 1e-5, "relation": "replace_one"}
 
 
@@ -39,7 +39,7 @@ def table():
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("prepared")
-    for name in SMALL["sets"]:
+    for name in SMALL["datasets"]:
         Prepared(name, table, (Task("logistic", "income"), Task("linear", "age"))).save(folder / name)
     return folder
 

@@ -14,11 +14,11 @@ from marginalia.sweep.protocols import Prepared
 
 SET = "adult@dd_ssp"
 SMALL = {
-    "dd_ssp_t1": {"sets": [SET]},
+    "dd_ssp_t1": {"datasets": [SET]},
     "dd_ssp_f2": {"points": 201},
-    "dd_ssp_f4": {"sets": [SET], "trials": 2},
-    "dd_ssp_ols": {"sets": [SET], "sources": ["exact", "mst"]},
-    "dd_ssp_glms": {"sets": [SET], "orders": [2], "moments": 2},
+    "dd_ssp_f4": {"datasets": [SET], "trials": 2},
+    "dd_ssp_ols": {"datasets": [SET], "sources": ["exact", "mst"]},
+    "dd_ssp_glms": {"datasets": [SET], "orders": [2], "moments": 2},
     "dd_ssp_cert": {"epsilons": [0.05, 1.0]},
 }
 

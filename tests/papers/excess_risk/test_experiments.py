@@ -28,14 +28,14 @@ from marginalia.papers.registry import experiment as experiment_of
 from marginalia.sweep.protocols import Prepared, tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
-SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}
+SMALL = {"datasets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}
 SETTINGS = {
-    "excess_risk_datasets": {"sets": ("compas@dpml",)},
-    "excess_risk_errata": {"sets": ("compas@dpml",), "draws": 1, "splits": 2},
+    "excess_risk_datasets": {"datasets": ("compas@dpml",)},
+    "excess_risk_errata": {"datasets": ("compas@dpml",), "draws": 1, "splits": 2},
     "excess_risk_fig1": {},
     "excess_risk_f5": {"targets": {"compas@dpml": ("y", "a")}, "draws": 2, "splits": 2, "aim": AIM},
-    "excess_risk_table2_strict": {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "aim": AIM},
-    "excess_risk_th1": {"sets": ("compas@dpml",), "draws": 2, "aim": AIM},
+    "excess_risk_table2_strict": {"datasets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "aim": AIM},
+    "excess_risk_th1": {"datasets": ("compas@dpml",), "draws": 2, "aim": AIM},
     "excess_risk_th2": {"g": (0.5,), "hidden": 4, "known": 4, "n": 500, "trials": 2, "orders": (2,)},
     "excess_risk_s2": {"cases": ("2-1-10", "3-2-1000"), "trials": 3},
 }
@@ -217,9 +217,9 @@ def test_data_sets_of_table_1(mirror, tmp_path):
     for name in ("compas@dpml", "churn@dpml"):
         data = load(name)
         Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
-        found[name] = experiment.run("sets", {**experiment.defaults, "sets": [name]}, 0, {name: tmp_path / name}).iloc[
-            0
-        ]
+        found[name] = experiment.run(
+            "sets", {**experiment.defaults, "datasets": [name]}, 0, {name: tmp_path / name}
+        ).iloc[0]
     assert (found["compas@dpml"]["workload"], found["compas@dpml"]["candidates"]) == (126, 255)
     assert (found["churn@dpml"]["workload"], found["churn@dpml"]["training_rows"]) == (1729, 3859)
     assert all(row["codes_are_ranks"] for row in found.values())

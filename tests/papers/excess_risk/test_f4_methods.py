@@ -16,7 +16,7 @@ from marginalia.sweep.protocols import Prepared
 
 F4 = experiment_of("excess_risk_f4")
 SETTINGS = {
-    **F4.defaults, "sets": ("heart@dpml",), "trials": 2, "aim": {"workload": 2, "max_model_mb": 1}
+    **F4.defaults, "datasets": ("heart@dpml",), "trials": 2, "aim": {"workload": 2, "max_model_mb": 1}
 }  # fmt: skip
 PART = "heart@dpml,without_aim"
 

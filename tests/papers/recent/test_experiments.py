@@ -8,7 +8,7 @@ from contract import check_experiment
 
 from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED, LABEL, PARITIES, RESIDUAL, TAB_PE, made
 
-SMALL = {"recent_rivals": {"sets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
+SMALL = {"recent_rivals": {"datasets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
 
 
 @pytest.mark.slow

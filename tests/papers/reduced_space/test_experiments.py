@@ -30,9 +30,9 @@ SMALL = {
     "reduced_space_privacy": {"bits": (2, 4)},
     "reduced_space_cells": {"trials": 20, "shapes": ((5, 2),)},
     "reduced_space_lemma": {},
-    "reduced_space_epsilon": {"trials": 2, "paper_trials": 3, "sets": ("adult_bool20",), "epsilons": (1.0, 2.0),
+    "reduced_space_epsilon": {"trials": 2, "paper_trials": 3, "datasets": ("adult_bool20",), "epsilons": (1.0, 2.0),
                               "arms": (PAPER, TREE, OURS, reduced_space_epsilon.GAUSSIAN)},
-    "reduced_space_kappa": {"trials": 2, "sets": ("adult_bool20",), "points": (20, 50)},
+    "reduced_space_kappa": {"trials": 2, "datasets": ("adult_bool20",), "points": (20, 50)},
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ ID = "adaptive_margin_x1"
 
 def parts(settings: Settings) -> list[str]:
     """One part for each set, features and C."""
-    return [part_name(name, f, C) for name in settings["sets"] for f in FEATURES for C in settings["C"]]
+    return [part_name(name, f, C) for name in settings["datasets"] for f in FEATURES for C in settings["C"]]
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
@@ -68,7 +68,7 @@ X1 = Experiment(
     "a linear SVM refitted each time; 0 until they are separable. Not private. Raw pixels against the hidden "
     "layer of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features.",
     defaults={
-        "sets": ["digits_parity", "digits_1v9", "digits_3v8"],
+        "datasets": ["digits_parity", "digits_1v9", "digits_3v8"],
         "C": [10.0, 1000.0],
         "max_share": 0.08,
     },

@@ -70,7 +70,7 @@ TUNING_BELOW = 10_000  # rows: private tuning trains about 60 models, a minute o
 def parts(settings: Settings) -> list[str]:
     """One part for each trial of a large table, for ten of COMPAS, and for all of a digits set."""
     names: list[str] = []
-    for name in settings["sets"]:
+    for name in settings["datasets"]:
         small = name.startswith("compas")
         trials, step = (settings["compas_trials"], TRIALS_A_PART) if small else (settings["trials"], 1)
         blocks = [range(first, min(first + step, trials)) for first in range(0, trials, step)]
@@ -202,7 +202,7 @@ def comparison(summary: Frame) -> Frame:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the test error over epsilon, a panel a data set."""
     table = tables[ID]
-    names = [name for name in settings["sets"] if name in set(table["dataset"])]
+    names = [name for name in settings["datasets"] if name in set(table["dataset"])]
     perturbed, sgd = BUILT_IN["objective_perturbation"], BUILT_IN["dp_sgd"]
     mark = perturbed.colour, perturbed.marker
     looks = {("adaptive_margin", *arm): look for arm, look in ARMS.items()} | {
@@ -254,7 +254,7 @@ X2 = Experiment(
     "a constant column, norm 1. Lines without marks: the most frequent class, and linear SVM and logistic "
     "regression without privacy. ACS Employment was never looked at when the constants were chosen.",
     defaults={
-        "sets": [*TABULAR, "digits_parity", "digits_3v8", "digits_0v1"],
+        "datasets": [*TABULAR, "digits_parity", "digits_3v8", "digits_0v1"],
         "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0],
         "delta": 1e-6,
         "trials": 5,

@@ -73,7 +73,7 @@ PROJECTIONS = (0.0, 0.5, 1.0, 2.0, 3.0)  # C_JL; 0 stands for no projection
 
 def parts(settings: Settings) -> list[str]:
     """One part a set and trial."""
-    return [part_name(name, trial) for name in settings["sets"] for trial in range(settings["trials"])]
+    return [part_name(name, trial) for name in settings["datasets"] for trial in range(settings["trials"])]
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
@@ -184,7 +184,7 @@ def label_of(change: str, value: str) -> str:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of every change, a panel a set, and in the last panel that of each grid candidate."""
     table, curves = tables[ID], tables[f"{ID}_curve"]
-    names = [name for name in settings["sets"] if name in set(table["set"])]
+    names = [name for name in settings["datasets"] if name in set(table["set"])]
     order = {label: place for place, label in enumerate(("practical", *CHANGES, "output", "ladder", "jl_factor"))}
     with drawing(len(names) + 1, 2, entries=0, height=3.1, space=0.0) as (figure, (*axes, last)):
         for ax, name in zip(axes, names, strict=True):
@@ -228,6 +228,6 @@ X6 = Experiment(
     "is the unchanged classifier. On the 20 far outliers also the way from the paper's constants to ours, one "
     "step after the other (+). On d = 3,000 the rows are projected to k dimensions with the constant C. Last "
     "panel: error of every candidate of the grid (not private). epsilon = 1, delta = 1e-6, replace-one.",
-    defaults={"sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
+    defaults={"datasets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
     datasets=TABULAR,
 )

@@ -254,7 +254,7 @@ def _lines(bounds: Frame, fixed: float, where: Record) -> Iterator[Record]:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw every bound of Table 1 over the margin, not cut at 1, beside the measured errors; a panel a set."""
     curves, table = tables[f"{ID}_curves"], tables[ID].set_index("set")
-    names = [name for name in settings["sets"] if name in table.index]
+    names = [name for name in settings["datasets"] if name in table.index]
     first = curves[curves["table"] == 1]
     looks = {
         THIS: {"color": PURPLE, "marker": "o", "ms": 2, "label": "this paper, Theorem 4.1"},
@@ -316,7 +316,7 @@ X7 = Experiment(
     "of Bassily et al. at every confidence margin, with the smallest loss found. Marks at the "
     "right: measured test error. epsilon = 1, delta = 1e-6.",
     defaults={
-        "sets": ["separable", "outliers", *TABULAR, "digits_parity", "digits_1v9", "digits_3v8"],
+        "datasets": ["separable", "outliers", *TABULAR, "digits_parity", "digits_1v9", "digits_3v8"],
         "epsilon": 1.0,
         "delta": 1e-6,
         "small_share": 0.08,
@@ -327,7 +327,7 @@ X7 = Experiment(
         "fixed_margin": 0.1,
         "trials": 3,
     },
-    parts=lambda settings: list(settings["sets"]),  # one part a set
+    parts=lambda settings: list(settings["datasets"]),  # one part a set
     rows=run,
     tables=tables,
     figure=figure,

@@ -213,8 +213,8 @@ LIMITS = Experiment(
         "squares without privacy. The coloured way is what noise costs, the grey one what the setting costs: clip, "
         "steps, ridge, loss. Means over splits."
     ),
-    defaults={"trials": 3, "epsilons": [0.1, 1.0, 8.0], "sets": list(SETS)},
-    parts=lambda settings: list(settings["sets"]),
+    defaults={"trials": 3, "epsilons": [0.1, 1.0, 8.0], "datasets": list(SETS)},
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

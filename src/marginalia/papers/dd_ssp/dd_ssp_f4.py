@@ -85,9 +85,9 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the histograms, a panel for each data set."""
     histogram, summary = tables["dd_ssp_f4_histogram"], tables["dd_ssp_f4"]
-    columns = len(settings["sets"])
+    columns = len(settings["datasets"])
     with drawing(columns, columns, entries=3) as (drawn, axes):
-        for ax, name in zip(axes, settings["sets"], strict=True):
+        for ax, name in zip(axes, settings["datasets"], strict=True):
             for method, (label, colour, dash) in LOOKS.items():
                 rows = rows_where(histogram, dataset=name, method=method).sort_values("left_edge")
                 edges = np.append(rows["left_edge"], rows["left_edge"].max() + 1)
@@ -110,8 +110,8 @@ F4 = Experiment(
         "without privacy (its code), and from the optimum without penalty. Dashed: the interval [-6, 6] on which the "
         "log-likelihood is replaced by a parabola."
     ),
-    defaults={"sets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
-    parts=lambda settings: list(settings["sets"]),
+    defaults={"datasets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

@@ -147,14 +147,14 @@ GLMS = Experiment(
         "maximum. Right: the parabola in place of exp(s) for Poisson regression on [-6, 6]."
     ),
     defaults={
-        "sets": list(CLASSIFIED),
+        "datasets": list(CLASSIFIED),
         "orders": [2, 3, 4],
         "moments": 5,
         "degrees": [2, 4],
         "radius": 6.0,
         "poisson_radii": [2.0, 6.0],
     },
-    parts=lambda settings: list(settings["sets"]),
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

@@ -78,7 +78,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw AUC (constant) and log-loss over the factor on least squares."""
     table = tables["dd_ssp_ols"]
-    names = list(settings["sets"])
+    names = list(settings["datasets"])
     with drawing(2 * len(names), len(names), entries=6, height=1.7, space=0.45) as (drawn, axes):
         for row, (metric, label) in enumerate((("auc", "test AUC"), ("risk", "test log-loss"))):
             for ax, name in zip(axes[row * len(names) :], names, strict=False):
@@ -103,13 +103,13 @@ OLS = Experiment(
         "differently."
     ),
     defaults={
-        "sets": list(CLASSIFIED),
+        "datasets": list(CLASSIFIED),
         "sources": SOURCES,
         "radii": [2.0, 4.0, 6.0, 10.0],
         "epsilon": 1.0,
         "delta": 1e-5,
     },
-    parts=lambda settings: list(settings["sets"]),
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

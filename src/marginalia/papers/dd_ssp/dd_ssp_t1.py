@@ -70,8 +70,8 @@ T1 = Experiment(
         "Squared norms of the encoded training rows of the DD-SSP paper's data sets: the public bound (number of "
         "features before encoding), the largest and the mean one. All noise is scaled to the bound."
     ),
-    defaults={"sets": list(NAMES)},
-    parts=lambda settings: list(settings["sets"]),
+    defaults={"datasets": list(NAMES)},
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

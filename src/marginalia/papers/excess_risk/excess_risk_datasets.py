@@ -17,7 +17,7 @@ from marginalia.reporting.panels import COLOURS, drawing
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield what Table 1 tells of every data set, and what the generator faces on it."""
-    for name in settings["sets"]:
+    for name in settings["datasets"]:
         yield _summary(name, settings, data)
 
 
@@ -78,7 +78,7 @@ DATASETS = Experiment(
         "Rows of the published files (filled) and as printed in Table 1 (open). Churn's printed number is that of the "
         "80 % of its rows that train."
     ),
-    defaults={"sets": SETS, "max_cells": 1e6},
+    defaults={"datasets": SETS, "max_cells": 1e6},
     parts=lambda settings: ["sets"],
     rows=run,
     tables=tables,

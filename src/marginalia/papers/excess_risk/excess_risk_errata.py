@@ -52,7 +52,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         accounting = (relation(settings["epsilons"]), too_few_marginals(), classical_formula())
         flaws: Flaws = itertools.chain(*accounting, polynomial_rate(), loss_constants(), premises(), cited())
     else:
-        sets = settings["sets"]
+        sets = settings["datasets"]
         flaws = itertools.chain.from_iterable(seen_test_rows(name, settings, root_seed, data) for name in sets)
     for flaw in flaws:
         yield dict(zip(("flaw", "quantity", "where", "claimed", "found"), flaw, strict=True))
@@ -210,7 +210,7 @@ ERRATA = Experiment(
         "record is replaced), over the one that it claims: medians of the six data sets, bars from the smallest to the "
         "largest. Dashed: the claim."
     ),
-    defaults={"sets": SETS, "epsilons": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0), "draws": 10, "splits": 10},
+    defaults={"datasets": SETS, "epsilons": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0), "draws": 10, "splits": 10},
     parts=parts,
     rows=run,
     tables=tables,

@@ -164,7 +164,7 @@ def parts(settings: Settings) -> list[str]:
     every = (WITHOUT_AIM, *FITS)
     return [
         part_name(name, *what)
-        for name in settings["sets"]
+        for name in settings["datasets"]
         for what in ([every] if name != HEAVY else [(w,) for w in every])
     ]
 
@@ -433,7 +433,7 @@ F4 = Experiment(
         "settings are the same for every data set. Line: the most frequent class. DP-SGD and AIM protect an added or "
         "removed record, PATE a replaced one."
     ),
-    defaults={"sets": SETS, "trials": 10, "epsilon": 1.0, "aim": {}},
+    defaults={"datasets": SETS, "trials": 10, "epsilon": 1.0, "aim": {}},
     parts=parts,
     rows=run,
     tables=tables,

@@ -58,7 +58,7 @@ def parts(settings: Settings) -> list[str]:
     every = [math.inf, *map(float, settings["epsilons"])]
     return [
         part_name(name, *map(spelled, epsilons))
-        for name in settings["sets"]
+        for name in settings["datasets"]
         for epsilons in ([every] if name != HEAVY else [every[:2], *([epsilon] for epsilon in every[2:])])
     ]
 
@@ -293,7 +293,7 @@ TABLE2 = Experiment(
         "values (Table 2), lines without marks the model trained on real rows (published: dotted). As published: AIM "
         "has seen the test rows."
     ),
-    defaults={"sets": SETS, "epsilons": EPSILONS, "draws": 10, "splits": 10, "aim": {}},
+    defaults={"datasets": SETS, "epsilons": EPSILONS, "draws": 10, "splits": 10, "aim": {}},
     parts=parts,
     rows=run,
     tables=tables,

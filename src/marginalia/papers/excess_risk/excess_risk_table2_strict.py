@@ -90,7 +90,7 @@ STRICT = Experiment(
         "splits. Lines: trained on the real training rows of the same splits. Open marks and dots: the published "
         "values, of all columns, whose AIM has seen the test rows."
     ),
-    defaults={"sets": SETS, "epsilons": (0.5, 1.0, 2.0), "draws": 10, "aim": {}},
+    defaults={"datasets": SETS, "epsilons": (0.5, 1.0, 2.0), "draws": 10, "aim": {}},
     parts=parts,
     rows=run,
     tables=tables,

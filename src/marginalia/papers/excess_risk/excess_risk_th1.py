@@ -152,8 +152,8 @@ TH1 = Experiment(
         "the measured marginal distance (explicit, Theorems 3.1 and 3.2) or for the paper's own generator (Corollaries "
         "3.5 and 3.6), d = 2 and 4. Grey line: 1, above which a bound says nothing."
     ),
-    defaults={"sets": SETS, "epsilon": 1.0, "draws": 3, "orders": (2, 4), "exponent": 10.0, "aim": {}},
-    parts=lambda settings: list(settings["sets"]),
+    defaults={"datasets": SETS, "epsilon": 1.0, "draws": 3, "orders": (2, 4), "exponent": 10.0, "aim": {}},
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

@@ -192,7 +192,7 @@ def named(name: str) -> str:
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw accuracy, the error of pairs and CPU seconds, a group of bars for each table."""
     wide, spent = tables[ID], tables[f"{ID}_time"]
-    sets = [name for name in settings["sets"] if name in set(wide["dataset"])]
+    sets = [name for name in settings["datasets"] if name in set(wide["dataset"])]
     arms = [arm for arm in (REAL, *ARMS) if arm in set(wide["arm"])]
     with drawing(3, 2, entries=5, height=2.2, space=0.9) as (drawn, axes):
         for ax, table, column, label in (
@@ -225,14 +225,14 @@ RIVALS = Experiment(
         "three; an arm is left out where its workload has more than a million cells."
     ),
     defaults={
-        "sets": (*LOW, *HIGH, *SETS),
+        "datasets": (*LOW, *HIGH, *SETS),
         "arms": tuple(ARMS),
         "epsilon": 1.0,
         "delta": 1e-5,
         "trials": 5,
         "n_made": 50_000,
     },
-    parts=lambda settings: list(settings["sets"]),
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

@@ -63,7 +63,7 @@ COMPARED = (  # metric, arm, against
 def parts(settings: Settings) -> list[str]:
     """Return one part for each table and trial, and one for each table's further trials of Algorithm 1."""
     more = settings["paper_trials"] > settings["trials"]
-    return one_part_a_split(settings) + [part_name(name, MORE) for name in settings["sets"] if more]
+    return one_part_a_split(settings) + [part_name(name, MORE) for name in settings["datasets"] if more]
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
@@ -208,7 +208,7 @@ def _pairs(rows: Frame) -> Frame:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw what AUC is lost (above) and total variation of pairs (below), a column for each table."""
-    sets = [s for s in settings["sets"] if s in set(tables[ID]["dataset"])]
+    sets = [s for s in settings["datasets"] if s in set(tables[ID]["dataset"])]
     arms = [arm for arm in DRAWN if arm in set(tables[ID]["arm"])]
     with drawing(2 * len(sets), max(2, len(sets)), entries=4, space=0.55, height=2.1) as (figure, axes):
         for name, above, below in zip(sets, axes, axes[len(sets) :], strict=False):
@@ -238,7 +238,7 @@ EPSILON = Experiment(
     defaults={
         "trials": 5,
         "paper_trials": 20,
-        "sets": SETS,
+        "datasets": SETS,
         "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
         "arms": tuple(ARMS),
     },

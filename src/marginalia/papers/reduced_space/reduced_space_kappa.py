@@ -97,7 +97,7 @@ def _pairs(rows: Frame) -> Iterator[Record]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the noise-free optimum over m, a curve for each measure."""
-    sets = [s for s in settings["sets"] if s in set(tables[ID]["dataset"])]
+    sets = [s for s in settings["datasets"] if s in set(tables[ID]["dataset"])]
     with drawing(len(sets), max(2, len(sets)), entries=3, height=2.3, space=0.5) as (figure, axes):
         for ax, name in zip(axes, sets, strict=False):
             for i, (measure, rows) in enumerate(rows_where(tables[ID], dataset=name).groupby("measure")):
@@ -122,8 +122,8 @@ KAPPA = Experiment(
     caption="Smallest largest deviation from the data's own averages (parities of order 2, no noise) that the m points "
     "allow, for measures built from one release at ε = 1; optima below the solver's 0.0001 are drawn there. "
     "Mean over splits, bars of one standard error. It reads the private rows: an evaluation, not a release.",
-    defaults={"trials": 5, "sets": SETS, "epsilon": 1.0, "points": (300, 1000, 3000, 10_000)},
-    parts=lambda settings: list(settings["sets"]),
+    defaults={"trials": 5, "datasets": SETS, "epsilon": 1.0, "points": (300, 1000, 3000, 10_000)},
+    parts=lambda settings: list(settings["datasets"]),
     rows=run,
     tables=tables,
     figure=figure,

@@ -42,7 +42,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 def one_part_a_split(settings: Settings) -> list[str]:
     """Return one part for each table and trial."""
-    return [part_name(name, trial) for name in settings["sets"] for trial in range(settings["trials"])]
+    return [part_name(name, trial) for name in settings["datasets"] for trial in range(settings["trials"])]
 
 
 def split(name: str, trial: int, root_seed: int, data: Folders) -> tuple[Table, Table]:

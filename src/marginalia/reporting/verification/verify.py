@@ -127,9 +127,19 @@ def configuration(folder: Path) -> Config:
     path = folder / "provenance.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))["config"]
-        return parse({key: value for key, value in config.items() if key != "notebooks"})  # a key of 2.0
+        return parse(_as_of_3(config))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path} does not say which configuration made the results: {error}") from None
+
+
+def _as_of_3(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration of results of 2.0 in the words of 3.0."""
+    config = {key: value for key, value in config.items() if key != "notebooks"}
+    if isinstance(studies := config.get("studies"), dict):
+        for settings in filter(None, studies.values()):
+            if "sets" in settings:
+                settings["datasets"] = settings.pop("sets")
+    return config
 
 
 def page_differences(root: Path, within: Path) -> list[str]:
