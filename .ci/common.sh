@@ -113,7 +113,7 @@ small_sweep() {
         echo "no data files: breast_cancer, which scikit-learn brings, stands in for compas@dpml"
         datasets=('datasets=["breast_cancer", "diabetes"]')
     fi
-    "$1" --cores 2 --quiet --configfile workflow/configs/smoke.yaml --config results_dir="$2" "${datasets[@]}"
+    "$1" --cores 2 --quiet --configfile .test/config/config.yaml --config results_dir="$2" "${datasets[@]}"
     .venv/bin/python .ci/check_results.py "$2"
 }
 

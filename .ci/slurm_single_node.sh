@@ -113,8 +113,8 @@ all)
   trap stop EXIT
   start
   echo "Slurm $(sinfo --version | cut -d' ' -f2), one node"
-  through_slurm workflow/configs/smoke.yaml slurm
-  locally workflow/configs/smoke.yaml slurm_local
+  through_slurm .test/config/config.yaml slurm
+  locally .test/config/config.yaml slurm_local
   for table in results/slurm/tables/*; do
     name="$(basename "$table")"
     [ "$name" = timings.csv ] || cmp "$table" "results/slurm_local/tables/$name"

@@ -16,6 +16,7 @@ import pandas as pd
 from tests.golden.corpus import ROOT, Part, digest
 
 DEFAULT = "config.yaml"
+SMOKE = ".test/config/config.yaml"
 TIMES = ("seconds", "cpu_seconds", "peak_mb")  # columns of tables that differ from run to run
 
 
@@ -23,6 +24,7 @@ def configurations() -> list[str]:
     """Return the committed configurations, below the root."""
     return [
         DEFAULT,
+        SMOKE,
         *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "workflow/configs").glob("*.yaml"))),
     ]
 
@@ -132,9 +134,9 @@ PARTS = [
     Part("splits", lambda: ["strict", "as_published"], splits),
     Part(
         "tables",
-        lambda: ["workflow/configs/smoke.yaml", DEFAULT],
+        lambda: [SMOKE, DEFAULT],
         tables,
-        slow=frozenset({"workflow/configs/smoke.yaml", DEFAULT}),
+        slow=frozenset({SMOKE, DEFAULT}),
         mirror=True,
     ),
 ]

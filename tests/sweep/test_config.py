@@ -26,12 +26,16 @@ def test_an_empty_configuration_runs_what_fits_any_table():
     assert block.delta == 1e-5
 
 
-@pytest.mark.parametrize("path", ["config.yaml", "workflow/configs/smoke.yaml"])
+@pytest.mark.parametrize("path", ["config.yaml", ".test/config/config.yaml"])
 def test_committed_configurations_are_valid(path):
     assert read(ROOT / path).blocks()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "workflow/configs").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / ".test/config/config.yaml", *sorted((ROOT / "workflow/configs").glob("*.yaml"))],
+    ids=lambda path: path.stem,
+)
 def test_committed_configurations_can_be_run(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     content = yaml.safe_load(path.read_text(encoding="utf-8"))

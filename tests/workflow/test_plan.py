@@ -67,7 +67,7 @@ def test_the_plan_of_one_file_is_what_snakemake_lists(one_file, plan):
 @pytest.mark.slow
 def test_the_plan_of_several_files_is_what_snakemake_lists(tmp_path, mirror, plan):
     """Of the smoke configuration, and of one with a study and a comparison."""
-    smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
+    smoke = yaml.safe_load((ROOT / ".test/config/config.yaml").read_text())
     other = {
         "datasets": ["diabetes"],
         "epsilons": [1],

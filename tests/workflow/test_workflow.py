@@ -48,7 +48,7 @@ def unlocked():
 def smoke(tmp_path_factory, mirror):
     """One run of the smoke configuration on two cores."""
     folder = tmp_path_factory.mktemp("smoke")
-    config = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
+    config = yaml.safe_load((ROOT / ".test/config/config.yaml").read_text())
     config["results_dir"] = str(folder / "results")
     done = snakemake("--cores", "2", config=config, folder=folder)
     assert done.returncode == 0, done.stderr
