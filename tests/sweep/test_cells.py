@@ -188,6 +188,24 @@ def test_settings_survive_json():
         assert again.cells(TASKS, 1) == job.cells(TASKS, 1)
 
 
+def test_label_colour_and_highlight_change_neither_settings_nor_seeds(tmp_path):
+    """Jobs rerun where their settings change; records name arms."""
+    (tmp_path / "mine.py").write_text(
+        "from marginalia.methods.independent import Independent\n\n\nclass Mine(Independent):\n    pass\n"
+    )
+    plain = [{"id": "ssp"}, {"id": "mine", "file": str(tmp_path / "mine.py"), "class": "Mine"}]
+    look = {"label": "Shown", "colour": "crimson", "highlight": True}
+    jobs, shown = (
+        [*jobs_of(methods=entries)]
+        for entries in (plain, [{**entry, **look, "label": f"L {i}"} for i, entry in enumerate(plain)])
+    )
+    assert [job.settings() for job in shown] == [job.settings() for job in jobs]
+    assert [job.versions() for job in shown] == [job.versions() for job in jobs]
+    seeds, of_shown = ([cell.seed for job in one for cell in job.cells(TASKS, 0)] for one in (jobs, shown))
+    assert of_shown == seeds
+    assert len(seeds) > 1
+
+
 def test_strict_splits_differ_and_published_ones_do_not():
     data = prepared(test=50, train_limit=100)
     strict = [split_rows(data, "strict", "e", t, 0.2, 1) for t in (0, 1)]

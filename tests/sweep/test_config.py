@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN, DEFAULT
 from marginalia.papers import registry
 from marginalia.sweep import resolve
-from marginalia.sweep.choices import check_parameters, select
+from marginalia.sweep.choices import Presentation, check_parameters, select
 from marginalia.sweep.config import Config, epsilon_text, parse, read
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
@@ -110,6 +111,41 @@ def test_unreadable_file_is_one_line(tmp_path):
         with pytest.raises(InputError) as error:
             read(path)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (
+            [{"id": "ssp", "colour": "blu"}],
+            "methods.0.colour: input should be a colour of Matplotlib, such as crimson or '#dc143c' (got 'blu')",
+        ),
+        ([{"id": "ssp", "colour": "none"}], "input should be a colour of Matplotlib"),
+        ([{"id": "ssp", "colour": 3}], "methods.0.colour: input should be a valid string"),
+        ([{"id": "ssp", "label": "_a"}], "methods.0.label: a label begins with a letter or digit"),
+        ([{"id": "ssp", "label": "a$x"}], "methods.0.label: a label begins with a letter or digit"),
+        ([{"id": "ssp", "label": ""}], "methods.0.label: a label begins with a letter or digit"),
+        ([{"id": "ssp", "label": "a\nb"}], "has neither '$' nor line ends"),
+        ([{"id": "ssp", "label": "a" * 61}], "methods.0.label: string should have at most 60 characters"),
+        ([{"id": "ssp", "highlight": "top"}], "methods.0.highlight: input should be a valid boolean"),
+        ([{"id": "ssp", "color": "red"}], "unknown key in config 'color'; did you mean 'colour'?"),
+        ([{"id": "ssp", "label": "A"}, {"id": "mst", "label": "A"}], "the label 'A' is given to 2 methods"),
+        ([{"id": "ssp", "colour": "red"}, {"id": "ssp", "colour": "blue"}], "method 'ssp': two entries have different"),
+    ],
+)
+def test_what_an_entry_says_of_its_look_is_checked(methods, message):
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        parse({"methods": methods})
+    assert "\n" not in str(error.value)
+
+
+def test_experiments_can_share_a_look():
+    entry = {"id": "mine", "file": "m.py", "class": "M", "label": "Mine", "colour": "red"}
+    blocks = {"a": {"methods": [entry, "ssp"]}, "b": {"methods": [{**entry, "highlight": True}]}}
+    assert parse({"experiments": blocks}).presentations() == [
+        Presentation("mine", label="Mine", colour="#ff0000", highlight=True)
+    ]
+    assert parse({}).presentations() == []
 
 
 def test_epsilons_are_spelled_shortest():

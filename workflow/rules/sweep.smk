@@ -122,6 +122,7 @@ rule draw_figures:
     params:
         figures=FIGURES,
         titles=SWEEP.config.titles(),
+        presentations=SWEEP.config.presentations(),
         code=version_of("marginalia.reporting.figures"),
     script:
         "../scripts/draw_figures.py"

@@ -5,8 +5,10 @@ And which certified private arm did best in each panel, at each epsilon.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,15 @@ from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.pairwise import LEVELS, p_value, pairwise
-from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
+from marginalia.reporting.style import (
+    RELATION_NAMES,
+    ArmLook,
+    arm_look,
+    arm_name,
+    is_highlighted,
+    is_own,
+    method_rank,
+)
 from marginalia.reporting.tables import (
     ARM,
     NON_PRIVATE,
@@ -38,6 +48,7 @@ class Line:
     name: str  # for the legend
     look: ArmLook
     rows: pd.DataFrame  # aggregates in ascending epsilon
+    is_highlighted: bool = False  # drawn on top, and named first
 
     @property
     def is_private(self) -> bool:
@@ -114,7 +125,7 @@ def plain_titles(panels: Sequence[Panel]) -> list[str]:
 
 
 def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Line]:
-    """Cut the rows of a panel into arms, methods in the order of the project's legend.
+    """Cut the rows of a panel into arms: highlighted ones first, then methods in the order of the project's legend.
 
     An arm is named by what tells it apart in `context`, all rows of the figure or table (default: the panel), so that
     it has one name in all panels. Where relations are mixed, an arm under another than add/remove says so.
@@ -129,24 +140,52 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         )
     known = {tuple(map(str, key)) for key in everything[list(ARM)].drop_duplicates().itertuples(index=False)}
     private = [key for key in known if key[2] != NON_PRIVATE]
-    mixed = len({relation for *_, relation in private}) > 1
+    names = _names(known)
     arms = []
     for key, rows in panel.sort_values("epsilon").groupby(list(ARM), sort=False):
         method, variant, calibration, relation = (str(part) for part in key)
         siblings = [other for other in private if other[0] == method]
-        name = arm_name(method, variant, calibration, len({c for _, _, c, _ in siblings}) > 1)
+        arm = (method, variant, calibration, relation)
+        look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
+        arms.append(Line(arm, names[arm], look, rows, is_highlighted(method, variant, calibration)))
+    return sorted(arms, key=_place)
+
+
+def _place(arm: Line) -> tuple[Any, ...]:
+    """Return the sort key of legends and tables: highlighted arms first, among them those of own methods."""
+    method, variant, calibration, relation = arm.key
+    order = (method_rank(method), calibration, variant, relation)
+    return (not arm.is_highlighted, arm.is_highlighted and not is_own(method), *order)
+
+
+def _names(arms: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return the name of each arm of a figure or table; names that read the same say what tells the arms apart."""
+    private = [arm for arm in arms if arm[2] != NON_PRIVATE]
+    mixed = len({relation for *_, relation in private}) > 1
+    names = {}
+    for arm in arms:
+        method, variant, calibration, relation = arm
+        name = arm_name(method, variant, calibration, len({c for m, _, c, _ in private if m == method}) > 1)
         if mixed and calibration != NON_PRIVATE and relation != "add_remove":
             name += f" [{RELATION_NAMES.get(relation, relation)}]"
-        look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
-        arms.append(Line((method, variant, calibration, relation), name, look, rows))
-    return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
+        names[arm] = name
+    alike: dict[str, list[tuple[str, ...]]] = {}
+    for arm, name in names.items():
+        alike.setdefault(re.sub(r"[\s_-]", "", name).casefold(), []).append(arm)
+    for same in (same for same in alike.values() if len(same) > 1):
+        differ = [place for place in range(4) if len({arm[place] for arm in same}) > 1]
+        for arm in same:
+            words = [f"own {arm[0]}" if place == 0 and is_own(arm[0]) else arm[place] for place in differ]
+            names[arm] += f" [{', '.join(filter(None, words))}]" if any(words) else ""
+    return names
 
 
 def leading(rows: pd.DataFrame) -> set[tuple[str, ...]]:
     """Return the arms that a figure of one metric brings out: references, then private ones that are first most often.
 
     Of those that are so equally often, the ones of the best mean rank. A rank is among the private arms of a panel and
-    level; an arm without a value there is last. All of them, where there are no more than `LEADING`.
+    level; an arm without a value there is last. All of them, where there are no more than `LEADING`; highlighted ones
+    always.
     """
     arms = arms_of(rows.drop_duplicates([*ARM]))
     if len(arms) <= LEADING:
@@ -164,7 +203,8 @@ def leading(rows: pd.DataFrame) -> set[tuple[str, ...]]:
                     ranks[key].append(len(private) if np.isnan(place) else place)
     # who is first somewhere, then who is good everywhere; stable: ties in the order of the legend
     best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key] or [0.0])))
-    return {*references[:LEADING], *best[: max(0, LEADING - len(references))]}
+    highlighted = {arm.key for arm in arms if arm.is_highlighted}
+    return {*highlighted, *references[:LEADING], *best[: max(0, LEADING - len(references))]}
 
 
 def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:

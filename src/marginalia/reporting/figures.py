@@ -39,6 +39,7 @@ _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#22222
 # Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
 _COST_IGNORED: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0}
 _COST_CHARGED: dict[str, Any] = {"ls": (0, (5, 1.5)), "lw": 0.8, "marker": "*", "ms": 6.5, "mew": 0.0}
+_STRONG: dict[str, Any] = {"lw": 1.8, "ms": 4.8}  # highlighted lines
 _THIN: dict[str, Any] = {"lw": 0.5, "ms": 2.4, "mew": 0.4, "alpha": 0.6}  # lines that are not among the leading ones
 _PANEL_HEIGHT = 2.05  # inches, with title and axis label
 _LEGEND_LINE = 0.123
@@ -54,7 +55,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     `leading` are thin and have no bands. An incomplete point carries its coverage (``3/5``), a point without any
     success stands on the axis as ``0/5`` (once for points that lie close), a point whose certificate exceeds the
     requested epsilon is crossed. A point beyond `ceiling_of` stands on the upper edge, apart from its line. Axes of AUC
-    begin below the lowest mean.
+    begin below the lowest mean. Highlighted arms are strong, and on top.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -132,7 +133,7 @@ def _draw_panel(
         line = np.where(within | np.isnan(y), y, np.nan)
         if arm.key in followed:
             axes.fill_between(x, lower, y + spread, where=within, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
-            axes.plot(x, line, zorder=3 + place / 100, **_line(arm))
+            axes.plot(x, line, zorder=3.99 if arm.is_highlighted else 3 + place / 100, **_line(arm))
         else:
             axes.plot(x, line, zorder=2.5 + place / 100, **_line(arm) | _THIN)
         if (beyond := x[y > ceiling]).size:
@@ -206,7 +207,7 @@ def _note(axes: Any, text: str, at: tuple[float, float], colour: str, *, left: b
 
 def _line(arm: Line) -> dict[str, Any]:
     look = arm.look
-    return {
+    line = {
         "color": look.colour,
         "ls": look.dash,
         "marker": look.marker,
@@ -214,10 +215,12 @@ def _line(arm: Line) -> dict[str, Any]:
         "markerfacecoloralt": "white",
         "mew": 0.8,
     }
+    return line | (_STRONG if arm.is_highlighted else {})
 
 
 def _reference_line(arm: Line) -> dict[str, Any]:
-    return {"color": arm.look.colour, "lw": 0.9, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
+    width = _STRONG["lw"] if arm.is_highlighted else 0.9
+    return {"color": arm.look.colour, "lw": width, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
 
 
 def ceiling_of(rows: pd.DataFrame) -> float:
@@ -276,10 +279,13 @@ def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
 
 
 def _legend_handles(arms: Sequence[Line], followed: set[tuple[str, ...]]) -> list[Any]:
-    """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
-    named = {arm.name: arm for arm in arms}
+    """Return one legend entry for each arm of the figure, then the references, then what the cross means.
+
+    Highlighted arms and references come first.
+    """
+    ordered = sorted(arms, key=lambda arm: (not arm.is_highlighted, not arm.is_private))
     handles: list[Any] = []
-    for name, arm in named.items():
+    for name, arm in {arm.name: arm for arm in ordered}.items():
         if arm.is_tuned_on_test:
             handles += [
                 Line2D([], [], label=f"{name}: cost ignored, not private", color=arm.look.colour, **_COST_IGNORED),
@@ -287,8 +293,7 @@ def _legend_handles(arms: Sequence[Line], followed: set[tuple[str, ...]]) -> lis
             ]
         elif arm.is_private:
             handles.append(Line2D([], [], label=name, **_line(arm) | ({} if arm.key in followed else _THIN)))
-    for name, arm in named.items():
-        if not arm.is_private:
+        else:
             label = name if arm.key[0] == "trivial" else f"{name} (no privacy)"
             handles.append(Line2D([], [], label=label, **_reference_line(arm)))
     without = {verdict for arm in arms if not arm.is_tuned_on_test for verdict in arm.verdicts}
@@ -338,11 +343,13 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
             # one marker, the largest, where shares coincide; the largest first, so that all stay visible
             apart = arm.rows.assign(shown=arm.rows["ratio"].round(2)).drop_duplicates("shown", keep="last")
             for row in rows_of(apart[::-1]):
-                axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **look)
+                axes.plot([row.ratio], [place], zorder=3, **look | {"ms": sizes[row.epsilon]})
             if arm.rows["ratio"].isna().all():
                 why = "nothing certified " if arm.key in silent else "no run succeeded "
                 axes.text(1, place, why, fontsize=6, color="#555555", ha="right", va="center")
         axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
+        for label in (label for label, arm in zip(axes.get_yticklabels(), arms, strict=True) if arm.is_highlighted):
+            label.set_fontweight("bold")
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(arms) - 0.4, -0.6)
         axes.set_xlim(right=limit, left=None if limit > 6 else 0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.foreign import accepted, check_constructor
@@ -44,6 +46,33 @@ class MethodChoice(Strict):
         (), description="tasks your own learner does; leave out for a synthesizer"
     )
     limits: Limits | None = Field(None, description="what your own method refuses, for `recommend`")
+    label: str | None = Field(
+        None, max_length=60, description="its name in figures and on the page, in place of what the entry names"
+    )
+    colour: str | None = Field(None, description="its colour in figures: any of Matplotlib's, by name or as '#rrggbb'")
+    highlight: bool | None = Field(
+        None, description="draw it on top and name it first; without the key this is so for an own method only"
+    )
+
+    @field_validator("label")
+    @classmethod
+    def _can_be_a_label(cls, value: str | None) -> str | None:
+        # In a legend Matplotlib leaves out what begins with an underscore, and reads formulas between dollar signs.
+        if value is not None and not (re.fullmatch(r"[^\W_][^$]*", value) and value.isprintable()):
+            raise ValueError("a label begins with a letter or digit and has neither '$' nor line ends")
+        return value
+
+    @field_validator("colour")
+    @classmethod
+    def _is_a_colour(cls, value: str | None) -> str | None:
+        """Return the colour as '#rrggbb', which the page needs."""
+        if value is None:
+            return None
+        from matplotlib.colors import is_color_like, to_hex
+
+        if value.lower() == "none" or not is_color_like(value):
+            raise ValueError("input should be a colour of Matplotlib, such as crimson or '#dc143c'")
+        return to_hex(value)
 
     @model_validator(mode="after")
     def _file_needs_class(self) -> MethodChoice:
@@ -54,6 +83,60 @@ class MethodChoice(Strict):
         if self.limits is not None and self.file is None:
             raise ValueError("'limits' are those of an own method, with 'file' and 'class'")
         return self
+
+
+# The keys of an entry that change no fit and no number.
+PRESENTATION = ("label", "colour", "highlight")
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How a configuration wants the arms of an entry of ``methods`` shown.
+
+    Attributes
+    ----------
+    method : str
+    variant, calibration : str
+        Those that the entry names; empty: all.
+    label, colour : str
+        Empty: as without the entry. The colour is ``#rrggbb``.
+    highlight : bool or None
+        None: if the method is the user's own.
+
+    >>> Presentation("mine", label="Mine").highlight is None
+    True
+    """
+
+    method: str
+    variant: str = ""
+    calibration: str = ""
+    label: str = ""
+    colour: str = ""
+    highlight: bool | None = None
+
+
+def presentations(choices: Iterable[MethodChoice]) -> list[Presentation]:
+    """Return how the entries that say so, and all own methods, are shown; each kind of arms once, in their order.
+
+    Raises
+    ------
+    InputError
+        Entries of the same arms differ in a key, or two methods have one label.
+    """
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for choice in choices:
+        named = (choice.id, choice.variant or choice.source or "", choice.calibration or "")
+        given = {key: value for key in PRESENTATION if (value := getattr(choice, key)) is not None}
+        if given or choice.file:
+            merged = found.setdefault(named, {})
+            for key, value in given.items():
+                if merged.setdefault(key, value) != value:
+                    raise InputError(f"method '{choice.id}': two entries have different values of '{key}'; give one")
+    labels = [shown["label"] for shown in found.values() if "label" in shown]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"the label '{label}' is given to {labels.count(label)} methods; each needs its own")
+    return [Presentation(*named, **shown) for named, shown in found.items()]
 
 
 def own_method(choice: MethodChoice) -> Method:

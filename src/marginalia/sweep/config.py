@@ -16,7 +16,7 @@ from marginalia.data import files
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN, DEFAULT
 from marginalia.privacy import checks
-from marginalia.sweep.choices import MethodChoice, Name
+from marginalia.sweep.choices import MethodChoice, Name, Presentation, presentations
 from marginalia.validation import Strict, input_error
 
 M = TypeVar("M", bound=BaseModel)
@@ -166,6 +166,10 @@ class Config(Settings):
         chosen = [d for block in self.blocks() if block.datasets != "auto" for d in block.datasets]
         return {d["name"]: d.get("title", "") for d in chosen if isinstance(d, Mapping)}
 
+    def presentations(self) -> list[Presentation]:
+        """Return how the methods of all experiments are shown."""
+        return presentations(choice for block in self.blocks() for choice in block.methods)
+
     def figure_name(self, experiment: str, table: str) -> str:
         """Return the name of the figure of an experiment's table: with the experiment, where there are several."""
         return f"{experiment}_{table}" if len(self.blocks()) > 1 else table
@@ -193,7 +197,7 @@ def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
             "which executes notebooks/explore.ipynb on the results"
         )
     config = _validate(Config, dict(content), where)
-    config.blocks()
+    config.presentations()
     return config
 
 

@@ -19,6 +19,7 @@ from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, records
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.choices import (
+    PRESENTATION,
     MethodChoice,
     check_ledger,
     check_parameters,
@@ -75,7 +76,7 @@ class Job:
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
         elsewhere = {"datasets", "methods", "epsilons", "figures"}
-        return _jobs().dump_python(self, mode="json", exclude={"experiment": elsewhere})
+        return _jobs().dump_python(self, mode="json", exclude={"experiment": elsewhere, "file": set(PRESENTATION)})
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Job:

@@ -27,6 +27,7 @@ from marginalia.reporting.formats import read_csv
 from marginalia.reporting.html.opening import own_data
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import splits_of
+from marginalia.reporting.style import presented
 from marginalia.reporting.verification.rows_file import FILE, Rows, read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.config import Config
@@ -54,7 +55,7 @@ def write_folder_report(folder: Path, known: Mapping[str, Experiment]) -> Path:
     """
     rows, config = read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    with catalogue.own_titles(config.titles()):
+    with catalogue.own_titles(config.titles()), presented(config.presentations()):
         chosen = chosen_experiments(config, known)
         content = _content(folder, rows, config, chosen)
         of_studies = [one.experiment for one in chosen.values() if one.experiment.rows]
@@ -104,7 +105,7 @@ def draw_figures(
     into : Path
     """
     config = configuration(folder)
-    with catalogue.own_titles(config.titles()):
+    with catalogue.own_titles(config.titles()), presented(config.presentations()):
         content = _content(folder, rows, config, chosen_experiments(config, known), studies)
         for name in content.drawing.keys() & names:
             figures.save_figure(content.drawing[name](), into / name, kinds=("png",))
