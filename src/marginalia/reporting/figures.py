@@ -46,6 +46,8 @@ _LEGEND_LINE = 0.123
 _ROOMY = 10  # arms in a panel; more of them get more height
 _CROWDED_EXTRA = 0.5
 _APART = 3.0  # levels of less than this ratio are too close for a note each
+_ROOM = 1e3  # ratio of a reference line to the nearest private mean beyond which the axis does not reach it
+_FAR = 1e6  # ratio of a private mean to the median one beyond which the axis does not reach it
 
 
 def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "double") -> Figure:
@@ -54,8 +56,9 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. Arms that are not
     `leading` are thin and have no bands. An incomplete point carries its coverage (``3/5``), a point without any
     success stands on the axis as ``0/5`` (once for points that lie close), a point whose certificate exceeds the
-    requested epsilon is crossed. A point beyond `ceiling_of` stands on the upper edge, apart from its line. Axes of AUC
-    begin below the lowest mean. Highlighted arms are strong, and on top.
+    requested epsilon is crossed. A point beyond `ceiling_of` stands on the upper edge, apart from its line, one below
+    `ground_of` on the lower edge. Axes of AUC begin below the lowest mean. A reference line far from the private arms
+    is a note at the edge with its value. Highlighted arms are strong, and on top.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -112,13 +115,15 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
 def _draw_panel(
     axes: Any, panel: Panel, arms: Sequence[Line], followed: set[tuple[str, ...]], *, title: str, inches: float
 ) -> None:
-    ceiling = ceiling_of(panel.rows)
-    shown = panel.rows["mean"].clip(upper=ceiling)
+    ceiling, ground, remote = ceiling_of(panel.rows), ground_of(panel.rows), far_references(panel.rows)
+    means = panel.rows.loc[~panel.rows.index.isin(remote.index), "mean"]
+    shown = means[means >= ground].clip(upper=ceiling)
     log = shown.min() > 0 and shown.max() > 10 * shown.min()
     if log:
         _log_axis(axes, shown)
+    _note_far_references(axes, [arm for arm in arms if arm.rows.index.isin(remote.index).any()], shown)
     for arm in arms:
-        if not arm.is_private:
+        if not arm.is_private and not arm.rows.index.isin(remote.index).any():
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
     if (said := _said(panel.rows["metric"].iloc[0])) is not None:
         axes.axhline(said, color="#767676", lw=0.9, ls=":", zorder=1.5)
@@ -129,16 +134,17 @@ def _draw_panel(
         x, y = arm.rows["epsilon"].to_numpy(float), arm.rows["mean"].to_numpy(float)
         spread = arm.rows["stderr"].fillna(0.0).to_numpy(float)
         lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
-        within = y <= ceiling  # a line to a point beyond, and its band, would fill the panel
+        within = (y >= ground) & (y <= ceiling)  # a line to a point beyond, and its band, would fill the panel
         line = np.where(within | np.isnan(y), y, np.nan)
         if arm.key in followed:
             axes.fill_between(x, lower, y + spread, where=within, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
             axes.plot(x, line, zorder=3.99 if arm.is_highlighted else 3 + place / 100, **_line(arm))
         else:
             axes.plot(x, line, zorder=2.5 + place / 100, **_line(arm) | _THIN)
-        if (beyond := x[y > ceiling]).size:
-            edge = _line(arm) | {"ls": "", "clip_on": False}
-            axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
+        for height, beyond in ((1.0, x[y > ceiling]), (0.0, x[y < ground])):
+            if beyond.size:
+                edge = _line(arm) | {"ls": "", "clip_on": False}
+                axes.plot(beyond, np.full(len(beyond), height), transform=axes.get_xaxis_transform(), zorder=5, **edge)
         over = lacks_certificate(arm.rows).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
         k, n = arm.rows["k"].to_numpy(), arm.rows["n_trials"].to_numpy()
@@ -146,9 +152,9 @@ def _draw_panel(
             _note(axes, f"{k[i]}/{n[i]}", (x[i], y[i]), arm.look.colour)
     if floor_of(panel.rows) is not None:
         axes.set_ylim(*_score_limits(panel.rows))
-    elif math.isfinite(ceiling):
-        below = panel.rows[panel.rows["mean"] <= ceiling]
-        low, high = float(shown.min()), float((below["mean"] + below["stderr"].fillna(0.0)).max())
+    elif math.isfinite(ceiling) or ground > 0:
+        below = panel.rows[panel.rows["mean"].between(ground, ceiling) & ~panel.rows.index.isin(remote.index)]
+        low, high = float(below["mean"].min()), float((below["mean"] + below["stderr"].fillna(0.0)).max())
         ratio = (high / low) ** 0.07 if log else 1.0
         axes.set_ylim(
             *((low / ratio, high * ratio) if log else (low - 0.07 * (high - low), high + 0.07 * (high - low)))
@@ -207,15 +213,14 @@ def _note(axes: Any, text: str, at: tuple[float, float], colour: str, *, left: b
 
 def _line(arm: Line) -> dict[str, Any]:
     look = arm.look
-    line = {
+    return {
         "color": look.colour,
         "ls": look.dash,
         "marker": look.marker,
         "fillstyle": look.fill,
         "markerfacecoloralt": "white",
         "mew": 0.8,
-    }
-    return line | (_STRONG if arm.is_highlighted else {})
+    } | (_STRONG if arm.is_highlighted else {})
 
 
 def _reference_line(arm: Line) -> dict[str, Any]:
@@ -226,13 +231,58 @@ def _reference_line(arm: Line) -> dict[str, Any]:
 def ceiling_of(rows: pd.DataFrame) -> float:
     """Return beyond what error a point is put on the upper edge, infinity if none is beyond.
 
-    That is the error at which nothing is kept, or twice that of the trivial predictor.
+    That is the error at which nothing is kept, or twice that of the trivial predictor; or far beyond the median.
     """
     metric = METRICS[rows["metric"].iloc[0]]
     if metric.higher_is_better:
         return math.inf
     limit = metric.ends[0] if metric.ends else 2 * float(rows.loc[rows["method"] == "trivial", "mean"].max())
-    return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
+    far, private = _FAR * _median(rows), _private_means(rows)
+    limits = [one for one, means in ((limit, rows["mean"]), (far, private)) if one > 0 and (means > one).any()]
+    return min(limits, default=math.inf)
+
+
+def ground_of(rows: pd.DataFrame) -> float:
+    """Return below what error a point of a private arm is put on the lower edge, minus infinity if none is below."""
+    private, limit = _private_means(rows), _median(rows) / _FAR
+    return limit if (private < limit).any() and private.min() > 0 else -math.inf
+
+
+def far_references(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of predictors without privacy whose error is far from those of all private arms.
+
+    The axis does not reach them: rows that follow a line exactly leave a predictor without privacy an error of 5e-28.
+    """
+    private = _private_means(rows).clip(ground_of(rows), ceiling_of(rows))
+    references = rows[(rows["calibration"] == NON_PRIVATE) & rows["mean"].notna()]
+    if private.empty or private.min() <= 0 or METRICS[rows["metric"].iloc[0]].higher_is_better:
+        return references.head(0)
+    return references[~references["mean"].between(private.min() / _ROOM, private.max() * _ROOM)]
+
+
+def _private_means(rows: pd.DataFrame) -> pd.Series:
+    return rows.loc[rows["calibration"] != NON_PRIVATE, "mean"].dropna()
+
+
+def _median(rows: pd.DataFrame) -> float:
+    """Return the median error of the private arms; NaN, which bounds nothing, without any and of a score."""
+    return math.nan if METRICS[rows["metric"].iloc[0]].higher_is_better else float(_private_means(rows).median())
+
+
+def _note_far_references(axes: Any, arms: Sequence[Line], shown: pd.Series) -> None:
+    """Name each reference line that the axis does not reach at the edge beyond which it lies, with its value."""
+    places = {"below": 0.03, "above": 0.97}
+    for arm in arms:
+        mean = arm.rows["mean"].iloc[0]
+        where, sign, step = ("below", "↓", 0.08) if mean < shown.min() else ("above", "↑", -0.08)
+        _note(
+            axes,
+            f"{sign} {arm.name}: {mean:.2g}",
+            (0.0, places[where]),
+            arm.look.colour,
+            xycoords="axes fraction",
+        )
+        places[where] += step
 
 
 def floor_of(rows: pd.DataFrame) -> float | None:
@@ -427,7 +477,13 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     if any(math.isfinite(ceiling_of(panel.rows)) for panel in panels_of(rows)):
         ends = METRICS[metric].ends
         beyond = f"{ends[0]:g}, where nothing is kept," if ends else "twice the error of the trivial predictor"
+        if not ends and "trivial" not in set(rows["method"]):
+            beyond = "a million times the median error"
         parts.append(f"Points beyond {beyond} stand on the upper edge, apart from their lines.")
+    if any((panel.rows["mean"] < ground_of(panel.rows)).any() for panel in panels_of(rows)):
+        parts.append("Points of errors a million times smaller than the median stand on the lower edge.")
+    if any(len(far_references(panel.rows)) for panel in panels_of(rows)):
+        parts.append("Lines without privacy that lie far off the axis are named at its edge, with their values.")
     floors = {floor for panel in panels_of(rows) if (floor := floor_of(panel.rows)) is not None}
     if floors:
         parts.append(f"The trivial predictor ({span(sorted(floors))}) lies below the axes.")
