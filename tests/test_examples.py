@@ -11,11 +11,7 @@ import marginalia
 
 PUBLIC_BY_ALL = ("marginals",)  # packages whose modules are internal: `__all__` lists the public names
 WITH_EXAMPLES = ("data", "privacy", "marginals", "synthesis", "learning", "methods")
-MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(marginalia.__path__, "marginalia.")
-    if not module.name.endswith(".opacus")  # imports torch
-)
+MODULES = sorted(module.name for module in pkgutil.walk_packages(marginalia.__path__, "marginalia."))
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ Releases are charged as they are made, and between neighbours exact values move 
 pairs of rows they come close to it.
 """
 
-import dataclasses
 import itertools
 import math
 import warnings
@@ -354,22 +353,6 @@ def test_sums_of_directions_are_exact_over_many_rows():
 def test_a_private_number_of_rows_is_not_used(learner, message):
     with pytest.raises(InputError, match=message):
         learner(relation="add_remove", random_state=0).fit(*rows_of("pate"))
-
-
-@pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
-def test_the_reference_charges_what_the_closed_form_charges(learner):
-    """But in ideal arithmetic; and its generators are those of torch, which a seed of 62 bits decides in any case."""
-    pytest.importorskip("opacus")
-    rows = rows_of("dp_sgd" if learner is DPSGDClassifier else "ssp")
-    ledgers = [
-        learner(**FIXED, random_state=state, backend=backend).fit(*rows).ledger_
-        for backend, state in (("closed_form", 0), ("opacus", 0), ("opacus", None))
-    ]
-    (exact,), *others = (ledger.events for ledger in ledgers)
-    for events in others:
-        assert events == (dataclasses.replace(exact, arithmetic="ideal"),)
-    assert [ledger.arithmetic for ledger in ledgers] == ["exact", "ideal", "ideal"]
-    assert [ledger.randomness for ledger in ledgers] == ["seeded"] * 3
 
 
 # --- adaptive margin --------------------------------------------------------------------------------------------------

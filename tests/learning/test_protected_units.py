@@ -340,12 +340,6 @@ def test_rate_and_steps_of_dp_sgd_follow_from_the_number_of_units(monkeypatch):
     assert told == [TABLE.n_units]
 
 
-@pytest.mark.slow
-def test_opacus_is_refused_for_units():
-    with pytest.raises(InputError, match="samples rows"):
-        DPSGDClassifier(selection="fixed", backend="opacus", batch_size=10).fit(TABLE, "ill")
-
-
 # --- selections, teachers, published constants ------------------------------------------------------------------------
 
 

@@ -250,8 +250,6 @@ def keep(ended: Iterable[Outcome], path: Path, column: str) -> None:
 def chosen(arguments: argparse.Namespace) -> list[Mutant]:
     """Return the mutants that the command line asks for."""
     calls = [] if arguments.catalogue else list(call_mutants())
-    if importlib.util.find_spec("opacus") is None:
-        calls = [mutant for mutant in calls if not mutant.file.endswith("opacus.py")]
     mutants = [*([] if arguments.calls else catalogue()), *calls]
     if arguments.audits:
         mutants = [mutant for mutant in mutants if audited(mutant)]

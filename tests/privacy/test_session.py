@@ -37,7 +37,7 @@ def test_a_mechanism_of_version_2_is_named_by_its_method(name, method):
 
 
 def test_a_session_is_where_the_noise_of_a_fit_comes_from():
-    """No method draws noise, or charges a ledger, by other means; Opacus, a peer, draws its own."""
+    """No method draws noise, or charges a ledger, by other means."""
 
     import marginalia
 
@@ -52,7 +52,6 @@ def test_a_session_is_where_the_noise_of_a_fit_comes_from():
     }
     assert found == {
         "papers/dd_ssp/methods/dp_sgd_grid.py",
-        "methods/dp_sgd/opacus.py",
         "papers/dd_ssp/dd_ssp_cert.py",  # prices published constants, without rows
         "papers/cross_paper/cross_paper_limits.py",  # takes noise away, to measure without it
     }

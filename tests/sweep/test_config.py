@@ -68,6 +68,12 @@ def test_a_list_of_methods_may_hold_the_words_for_several():
     assert [m.id for m in parse({"methods": ["default", "pate"]}).methods] == [*DEFAULT, "pate"]
 
 
+def test_a_removed_parameter_is_one_line_with_the_alternative():
+    (block,) = parse({"methods": [{"id": "dp_sgd", "parameters": {"backend": "opacus"}}]}).blocks()
+    with pytest.raises(InputError, match=r"'backend' was removed in 3.0; take it out, or take .* peer/opacus/dp_sgd"):
+        check_parameters(*select(block.methods), ["linear"])
+
+
 def test_experiments_override_the_defaults():
     config = parse({"trials": 3, "experiments": {"a": {}, "b": {"trials": 7, "methods": ["ols"]}}})
     a, b = config.blocks()

@@ -24,7 +24,11 @@ from marginalia.synthesis.files import read_arrays
 
 FORMAT = "marginalia-model"  # of linear models; `synthesis.files` has that of synthesizers
 FORMAT_VERSION = 2
-_REMOVED = {"AdaptiveMarginClassifier": ("progress", "criterion")}  # parameters in files of earlier versions
+_REMOVED = {  # parameters in files of earlier versions
+    "AdaptiveMarginClassifier": ("progress", "criterion"),
+    "DPSGDClassifier": ("backend",),
+    "DPSGDRegressor": ("backend",),
+}
 
 
 def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:

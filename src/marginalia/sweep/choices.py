@@ -23,6 +23,8 @@ from marginalia.validation import Strict
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
 GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot", "n_public")
+# Parameters of built-in methods that are gone, and what to take instead.
+REMOVED = {("dp_sgd", "backend"): "take it out, or take the method peer/opacus/dp_sgd, which is DP-SGD by Opacus"}
 # Of files and folders too: so without '/', and not '..'.
 NAME = r"^[A-Za-z0-9_@-][A-Za-z0-9_.@-]*$"
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
@@ -256,6 +258,9 @@ def _check_parameters(method: Method, arm: Arm, cls: type) -> None:
             raise InputError(
                 f"method '{method.id}': '{name}' is a key of the configuration and no entry of 'parameters'; move it"
             )
+        if (method.id, name) in REMOVED:
+            where = f"method '{method.id}': the parameter '{name}'"
+            raise InputError(f"{where} was removed in 3.0; {REMOVED[method.id, name]}")
         if name not in known and not anything:
             raise unknown_name(f"parameter of method '{method.id}'", name, set(known) - {*GIVEN, "self"})
     if not hasattr(cls, "_check_parameters"):

@@ -24,7 +24,6 @@ from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_r
 from marginalia.learning.rows import ByUnit, Integers, Rows, TableRows
 from marginalia.learning.solvers import Array
 from marginalia.methods.dp_sgd.descent import Batches, Directions, Run, descend, descend_without_noise
-from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.methods.dp_sgd.rule import STEPS as STEPS_OF_RULE
 from marginalia.methods.dp_sgd.rule import run_by_rule
 from marginalia.privacy import checks
@@ -60,7 +59,6 @@ BY_RULE = (
     "clip",
     "fit_intercept",
     "inputs",
-    "backend",
 )
 
 
@@ -81,7 +79,6 @@ class _DPSGD(PublicNumber):
     fit_intercept: bool = False
     inputs: Literal["scaled", "codes"] = "scaled"
     selection: Literal["rule", "fixed", "random_stopping"] = "rule"
-    backend: Literal["closed_form", "opacus"] = "closed_form"
 
     def fit(
         self,
@@ -127,11 +124,6 @@ class _DPSGD(PublicNumber):
         batches, steps = self._schedule(n)
         noise = self._noise_multiplier(batches, steps, n, session.ledger)
         run = self._run(rows, n, steps, noise, session.neighbours.contributions)
-        if self.backend == "opacus":
-            if rows.by_unit is not None:
-                raise InputError("backend='opacus' samples rows, not units of rows; take backend='closed_form'")
-            ledger, randomness = session.ledger, session.randomness
-            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger, randomness)
         (w,) = descend(X, rows.y, self.task, [run], batches, session=session, by_unit=rows.by_unit).T
         return np.ascontiguousarray(w)
 
@@ -139,8 +131,6 @@ class _DPSGD(PublicNumber):
         X, n = self._design(rows), len(rows.y)
         batches, steps = self._schedule(n)
         run = self._run(rows, n, steps, noise_multiplier=0.0, k=1)
-        if self.backend == "opacus":
-            return descend_by_opacus(X, rows.y, self.task, run, batches, None, randomness)
         (w,) = descend_without_noise(X, rows.y, self.task, [run], batches, randomness).T
         return np.ascontiguousarray(w)
 
@@ -201,7 +191,6 @@ class _DPSGD(PublicNumber):
         super()._check_parameters()
         self._choose("inputs", ("scaled", "codes"))
         self._choose("selection", ("rule", "fixed", "random_stopping"))
-        self._choose("backend", ("closed_form", "opacus"))
         for name in ("batch_size", "steps"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
@@ -210,8 +199,6 @@ class _DPSGD(PublicNumber):
         checks.not_negative("decay", self.decay)
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum is {self.momentum}: need at least 0, and less than 1")
-        if self.backend == "opacus" and (self.momentum or self.average):
-            raise InputError("backend='opacus' has neither momentum nor average; take backend='closed_form'")
         if not (self.clip == math.inf and self.epsilon == math.inf):
             checks.positive("clip", self.clip)
         if self.selection == "random_stopping":
@@ -232,8 +219,8 @@ class _DPSGD(PublicNumber):
     def _check_selection(self) -> None:
         if self.epsilon == math.inf:
             raise InputError("selection='random_stopping' needs a finite epsilon")
-        if self.calibration == "published" or self.backend == "opacus":
-            raise InputError("selection='random_stopping' goes with calibration='tight' and backend='closed_form' only")
+        if self.calibration == "published":
+            raise InputError("selection='random_stopping' goes with calibration='tight' only")
 
 
 class DPSGDClassifier(_DPSGD, LinearClassifier):
@@ -279,9 +266,6 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
     selection : {"rule", "fixed", "random_stopping"}, default "rule"
         The setting by a public rule; the parameters above; or full-batch settings chosen privately: see
         `best_of_random_runs`, all parameters of the descent are then unused.
-    backend : {"closed_form", "opacus"}, default "closed_form"
-        The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference; with
-        ``selection="fixed"``.
 
     Attributes
     ----------
@@ -316,7 +300,7 @@ class DPSGDRegressor(_DPSGD, LinearRegressor):
         As in `DPSGDClassifier`.
     batch_size, epochs, steps, learning_rate, decay, clip, momentum, average
         As in `DPSGDClassifier`.
-    fit_intercept, inputs, n_public, selection, backend
+    fit_intercept, inputs, n_public, selection
         As in `DPSGDClassifier`.
 
     Examples
