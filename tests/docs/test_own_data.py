@@ -101,7 +101,7 @@ def test_the_worked_case_runs_as_it_is_printed(repository, follow, call):
     check_release(repository / "examples")
     code, out, _ = call("plan", *shlex.split(SWEEP.removeprefix("snakemake ")), "--json")
     assert code == 0
-    assert '"methods"' in out
+    assert '"run_methods"' in out
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.verify import verify
-from marginalia.sweep import records, version
+from marginalia.sweep import records
 from marginalia.sweep.config import parse
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
@@ -117,7 +117,6 @@ def test_an_own_method_is_its_authors_word_until_it_was_audited(tmp_path):
     assert frame["message"].tolist() == [""]
     assert records.verdicts(frame).tolist() == ["yes"]
     path.write_text(HONEST + "MORE = 1\n")
-    version._version.cache_clear()  # as in another process
     assert not is_audited(path)
 
 

@@ -97,6 +97,15 @@ def test_a_fit_that_dies_becomes_a_row_that_says_so(tmp_path):
         assert_the_row_says_so(frame, how)
 
 
+def test_a_fit_reaches_no_open_file_of_its_job(tmp_path):
+    """But for the standard streams: what it writes to any number would be in the middle of another file or pipe."""
+    with open(tmp_path / "file", "wb") as file:
+        written = in_child(lambda: os.write(file.fileno(), b"not for you"))
+        assert in_child(lambda: os.write(1, b"a line\n")).value == 7
+    assert (written.status, written.message) == ("failed", "the fit ended its process with exit code 1")
+    assert (tmp_path / "file").read_bytes() == b""
+
+
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
     """Every fault: those that hang in one job with a time limit, all others in one without; and what was printed."""

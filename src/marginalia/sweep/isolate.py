@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -123,6 +124,7 @@ def _answer(function: Callable[[], Any], answer: Path, parent: int, memory_mb: i
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _redirect()
+        _close_other_files()
         with suppress(OSError, ValueError, RuntimeError):
             faulthandler.enable()  # a segmentation fault leaves its place in the log
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # and no copy of the memory on the disk
@@ -243,6 +245,17 @@ def _redirect() -> None:
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         with suppress(OSError, ValueError, AttributeError):
             os.dup2(stream.fileno(), number)
+
+
+def _close_other_files() -> None:
+    """Keep the standard streams alone: a fit that writes where it should not reaches no file or pipe of its job."""
+    kept = {0, 1, 2}
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            kept.add(stream.fileno())
+    ends = [*sorted(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
+    for below, above in pairwise(ends):
+        os.closerange(below + 1, above)
 
 
 def end_with_parent(parent: int) -> None:

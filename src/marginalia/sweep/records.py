@@ -136,7 +136,7 @@ def write_records(
     proofs = {one.run: json.dumps(one.content) for one in certificates}
     columns = {f.name: _column([getattr(r, f.name) for r in records], str(f.type)) for f in fields(ResultRecord)}
     texts = [proofs.get(tuple(getattr(r, name) for name in RUN)) for r in records]
-    table = pa.table({**columns, "certificate": pa.array(texts, pa.string())})
+    table = pa.table({**columns, "certificate": _column(texts, "str")})
     write_parquet(path, table, store_schema=False)
 
 
@@ -148,9 +148,12 @@ def _column(values: Sequence[Any], kind: str) -> pa.Array:
         return pa.Array.from_buffers(
             pa.from_numpy_dtype(_DTYPES[kind]), len(values), [None, pa.py_buffer(np.array(values, _DTYPES[kind]))]
         )
-    texts = [value.encode() for value in values]
+    texts = [(value or "").encode() for value in values]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+    there = np.packbits(np.array([value is not None for value in values], bool), bitorder="little")
+    return pa.StringArray.from_buffers(
+        len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)), pa.py_buffer(there)
+    )
 
 
 def read_certificates(paths: Iterable[str | os.PathLike[str]]) -> list[RunCertificate]:
