@@ -114,7 +114,12 @@ def test_the_certificate_of_a_setting_is_its_worst_trial(records):
 
 @pytest.mark.parametrize(
     ("message", "word"),
-    [("declared by its author: x", "declared"), ("protects some rows only", "part"), ("no release was recorded", "no")],
+    [
+        ("declared by its author: x", "declared"),
+        ("declared by its author: the audit of x.py has 2 findings; do not publish", "refuted"),
+        ("protects some rows only", "part"),
+        ("no release was recorded", "no"),
+    ],
 )
 def test_what_is_declared_or_protects_some_rows_is_not_certified(records, message, word):
     rows = records.copy()
@@ -128,7 +133,7 @@ def test_what_is_declared_or_protects_some_rows_is_not_certified(records, messag
     winners = best_certified(frame.assign(mean=np.where(frame.index == row.index[0], 0.0, frame["mean"])))
     here = winners[(winners.dataset == "adult") & (winners.epsilon == 1)]
     assert "ssp" not in set(here["method"])
-    mark = {"no": "†"}.get(word, "‡")
+    mark = {"no": "†", "refuted": "✗"}.get(word, "‡")
     assert formats.format_cell(next(tables.rows_of(row))).endswith(mark)
 
 

@@ -224,6 +224,9 @@ def test_what_an_audit_found_is_in_the_message_of_a_row(tmp_path, findings, end)
     record = {"version": version_of(str(path)), "findings": findings}
     (tmp_path / "mine.py.audit.json").write_text(json.dumps(record))
     assert records.declaration(mine) == f"declared by its author: the audit of {path} has {end}"
-    assert records._verdict(records.declaration(mine)) == "declared"
+    frame = pd.DataFrame({"message": [records.declaration(mine)], "status": "ok", "calibration": "tight"})
+    assert records.verdicts(frame).tolist() == ["refuted"]
     (tmp_path / "mine.py.audit.json").unlink()
     assert records.declaration(mine) == f"declared by its author: run `marginalia audit {path}` on it"
+    frame["message"] = records.declaration(mine)
+    assert records.verdicts(frame).tolist() == ["declared"]

@@ -30,6 +30,7 @@ Width = Literal["double", "single"]
 # No date and no version of the writer, so that the same figure is the same file.
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 WITHOUT_CERTIFICATE = {
+    "refuted": "refuted by an audit",
     "no": "spends more than ε",
     "draft": "domain read off the rows",
     "declared": "declared by its author",
@@ -491,6 +492,8 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     if (private["certified"] == "draft").any():
         parts.append("Crossed: labels or other facts of the domain were read off the private rows.")
+    if (private["certified"] == "refuted").any():
+        parts.append("Crossed: methods of which an audit found that their privacy does not hold.")
     if (private["certified"] == "declared").any():
         parts.append("Crossed: methods whose privacy is their author's word, which no audit has passed.")
     if (private["certified"] == "part").any():

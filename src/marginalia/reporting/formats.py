@@ -15,6 +15,7 @@ from marginalia.reporting.arms import arms_of, panels_of
 from marginalia.reporting.tables import ARM, PANEL, rows_of
 
 SIGNS = {
+    "✗": "an audit of the method found that its privacy does not hold",
     "†": "spends more than the requested ε",
     "§": "facts of the domain were read off the private rows, which no ε covers",
     "‡": "protects some rows only, or its author’s word",
@@ -28,7 +29,8 @@ def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
     """Return the table a reader wants: a row for each arm, a column for each epsilon, ``∞`` for the non-private arms.
 
     A cell reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the certificate exceeds
-    the requested epsilon; ``‡`` where it is its author's word, or protects some rows only; ``°`` in ideal arithmetic.
+    the requested epsilon; ``✗`` where an audit refuted the method; ``‡`` where it is its author's word, or protects
+    some rows only; ``°`` in ideal arithmetic.
     """
     lines = [
         {
@@ -64,7 +66,7 @@ def format_cell(row: Any) -> str:
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
         text = f"{row.mean:.4g}"
-    text += {"no": " †", "draft": " §", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(
+    text += {"refuted": " ✗", "no": " †", "draft": " §", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(
         row.certified, ""
     )  # see `SIGNS`
     return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"

@@ -260,12 +260,13 @@ def declaration(*methods: Method) -> str:
         return ""
     for file in own:
         if count := audit_findings(Path(file)):
-            return f"declared by its author: the audit of {file} has {count} finding{'s' * (count > 1)}; do not publish"
+            return f"declared by its author: the audit of {file} has {count} finding{'s' * (count > 1)}{_REFUTED}"
     return f"declared by its author: run `marginalia audit {own[0]}` on it"
 
 
 IDEAL = "in ideal arithmetic: the proof is about real numbers, the code computes in floats"
-VERDICTS = ("no", "draft", "declared", "part", "ideal", "yes")  # from the worst
+VERDICTS = ("refuted", "no", "draft", "declared", "part", "ideal", "yes")  # from the worst
+_REFUTED = "; do not publish"  # how the message of a method ends whose audit found something
 CERTIFIED = ("ideal", "yes")  # for every row
 
 
@@ -274,8 +275,8 @@ def verdicts(rows: pd.DataFrame) -> pd.Series:
 
     ``yes``; ``ideal``: certified in ideal arithmetic; ``part``: certified for some rows only; ``declared``: the word
     of the author of a method that no audit has passed; ``draft``: labels or other facts of the domain were read off the
-    rows; ``no``; or empty without privacy or a result. `CERTIFIED` are
-    those with a certificate for every row.
+    rows; ``no``; ``refuted``: an audit of the method found that its claim does not hold; or empty without privacy or a
+    result. `CERTIFIED` are those with a certificate for every row.
     """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
     found = rows["message"].map(_verdict).astype(object)
@@ -292,5 +293,7 @@ def _verdict(message: str) -> str:
         return "yes"
     if message.startswith("not certified") and READ_OFF in message:
         return "draft"
+    if message.startswith("declared by") and message.endswith(_REFUTED):
+        return "refuted"
     starts = {"declared by": "declared", "protects": "part", "in ideal arithmetic": "ideal"}
     return next((word for start, word in starts.items() if message.startswith(start)), "no")

@@ -24,6 +24,7 @@ VERDICT_MEANINGS = {
     "ideal": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
     "part": "protects some rows only",
     "declared": "the word of the method’s author, which no audit has passed",
+    "refuted": "an audit of the method found that its privacy does not hold",
     "no": "spends more than the requested ε",
     "draft": "facts of the domain were read off the private rows, which no ε covers",
     "unknown": "no run succeeded",
