@@ -137,6 +137,14 @@ def test_what_is_declared_or_protects_some_rows_is_not_certified(records, messag
     assert formats.format_cell(next(tables.rows_of(row))).endswith(mark)
 
 
+def test_failing_methods_are_lines_with_the_first_reason(records):
+    assert tables.failing_methods(records) == [
+        "aim_synth/tight on acs_employment@dd_ssp: 2 of 25 runs failed; stopped after 600 s",
+        "dd_ssp/aim/tight on acs_income_lin@dd_ssp: 5 of 25 runs failed; the model needs 212 MB, more than "
+        "max_model_mb = 80",
+    ]
+
+
 def test_failures_name_the_run_and_all_the_metrics_it_lacks(records):
     frame = tables.failures(records)
     assert len(frame) == 2 + 5

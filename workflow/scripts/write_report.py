@@ -1,15 +1,19 @@
 """Write the report page and the provenance of the run."""
 
 import json
+import sys
 from pathlib import Path
 
-from marginalia.sweep.log import logged
+from marginalia.sweep.log import logged, say
+
+SHOWN = 20  # lines on failing methods
 
 with logged(snakemake.log[0]):
     from marginalia.data.files import write_text
     from marginalia.papers import registry
     from marginalia.reporting import formats, provenance
     from marginalia.reporting.html.folder import write_folder_report
+    from marginalia.reporting.tables import failing_methods
     from marginalia.reporting.verification.rows_file import read
 
     timings = formats.read_csv(next(path for path in snakemake.input.tables if path.endswith("timings.csv")))
@@ -24,3 +28,10 @@ with logged(snakemake.log[0]):
     )
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_folder_report(Path(snakemake.output.page).parent, registry.experiments())
+    if lines := failing_methods(records):
+        more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+        table = Path(snakemake.output.page).parent / "tables" / "failures.csv"
+        for stream in (None, sys.__stderr__):  # the log, and the terminal
+            say(f"marginalia: runs without a value, all of them in {table}:", stream)
+            for line in (*lines[:SHOWN], *more):
+                say(f"  {line}", stream)

@@ -122,6 +122,23 @@ def failures(records: pd.DataFrame) -> pd.DataFrame:
     return in_order(frame[[*keys, "metrics", "status", "message"]])
 
 
+def failing_methods(records: pd.DataFrame) -> list[str]:
+    """Return a line for each method and data set of which runs have no usable value: how many, and the first reason."""
+    runs = ["experiment", "dataset", "method", "variant", "calibration", "task", "target", "epsilon", "trial"]
+    rows = in_order(records.assign(failed=~_has_value(records)))
+    lines = []
+    for key, of_method in rows.groupby(runs[:5], sort=False):
+        failed = of_method[of_method["failed"]]
+        if failed.empty:
+            continue
+        experiment, dataset, *arm = map(str, key)
+        k, n = (len(some[runs].drop_duplicates()) for some in (failed, of_method))
+        reason = next((m for m in failed["message"] if m), "no finite value")
+        where = f"{dataset} ({experiment})" if records["experiment"].nunique() > 1 else dataset
+        lines.append(f"{'/'.join(filter(None, arm))} on {where}: {k} of {n} runs failed; {reason}")
+    return lines
+
+
 def timings(records: pd.DataFrame) -> pd.DataFrame:
     """Summarise cost: ``seconds`` (mean), ``seconds_max``, ``peak_mb`` (largest) and ``k`` runs for each setting.
 
