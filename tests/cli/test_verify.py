@@ -427,7 +427,7 @@ def test_the_report_is_made_again_from_what_is_published(published, call, tmp_pa
     assert out.endswith("MB\n")
     page = (tmp_path / "results" / "toy" / "report.html").read_text(encoding="utf-8")
     assert "of 1 claim of the papers 1 held" in page
-    assert 'data-curves="mse"' in page
-    data_sets = re.search(r'id="table-datasets".*?</table>', page, re.DOTALL).group()
+    assert '<figure id="figure-mse">' in page
+    data_sets = re.search(r'id="datasets".*?</section>', page, re.DOTALL).group()
     assert "random" in data_sets
     assert "released" not in data_sets

@@ -73,8 +73,6 @@ NAMED = {
     "methods/record.py": {"ols"},  # the public learners that are trained on synthetic rows
     "privacy/mechanisms/__init__.py": {"objective_perturbation"},  # a mechanism of that name
     "reporting/figures.py": {"trivial"},  # a line, not a curve
-    "reporting/html/glossary.py": {"trivial"},
-    "reporting/html/report.py": {"trivial"},
 }
 
 

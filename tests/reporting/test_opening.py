@@ -21,7 +21,7 @@ VERDICTS = pd.DataFrame(
 )
 
 
-def said(records, titles=(), **more):
+def sentences_of(records, titles=(), **more):
     frames = {metric: tables.aggregate(records, metric) for metric in METRICS if (records["metric"] == metric).any()}
     frames["certificates"] = tables.certificates(records)
     frames |= more
@@ -30,7 +30,7 @@ def said(records, titles=(), **more):
 
 @pytest.mark.slow
 def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
-    what, came_out, is_worth = said(records, mine_verdicts=VERDICTS)
+    what, came_out, is_worth = sentences_of(records, mine_verdicts=VERDICTS)
     assert re.fullmatch(r"\d+ private methods on \d data sets \(.+\), ε = 0.05–2\.", what)
     assert re.match(
         r"Best certified method most often: by test MSE, .+ \(\d+ of \d+ settings\); by test AUC, ", came_out
@@ -43,23 +43,23 @@ def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
 def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
     private = records["calibration"] != "none"
     if what == "one method":
-        first, second, third = said(records[records["method"] == "ssp"])
+        first, second, third = sentences_of(records[records["method"] == "ssp"])
         assert first.startswith("1 private method on ")
         assert re.search(r"by test MSE, SSP( published)? \(\d+ of", second)
     elif what == "none private":
-        first, second, third = said(records[~private])
+        first, second, third = sentences_of(records[~private])
         assert "private method " not in first.split(" without")[0]
-        assert second == "No private method ran, so there is nothing to rank."
+        assert second == "No private method ran, so there is no ranking."
         assert "certified" not in third
     elif what == "only failures":
         lost = records.assign(status="failed", value=np.nan, epsilon_spent=np.nan)
-        first, second, third = said(lost)
+        first, second, third = sentences_of(lost)
         assert "no method is named best" in second
         assert third.startswith("0 of ")
-        assert "have no run that ended" in third
+        assert "have no successful run" in third
         assert "values are missing" in third
     elif what == "one epsilon":
-        first, second, third = said(records[(records["epsilon"] == 2) | ~private])
+        first, second, third = sentences_of(records[(records["epsilon"] == 2) | ~private])
         assert first.endswith(", ε = 2.")
     else:
         rows = records[records["method"].isin(["ssp", "trivial"])]
@@ -67,7 +67,7 @@ def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
             method="peer/other/thing", calibration="claimed", epsilon_spent=np.inf, message="declared by its author: x"
         )
         claim = claim.drop_duplicates([*tables.KEYS, "trial"])
-        first, second, third = said(pd.concat([rows, claim]))
+        first, second, third = sentences_of(pd.concat([rows, claim]))
         assert first.startswith("2 private methods (1 of other libraries) on ")
         assert "other thing" not in second
         assert "have a claimed ε only" in third
@@ -76,7 +76,7 @@ def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
 
 def test_a_page_of_studies_counts_the_claims():
     first, second = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
-    assert first == "2 experiments of a paper, each with its figure and table."
+    assert first == "2 experiments, each with its figure and table."
     assert second == "Of 4 claims of the papers 2 held, 1 not held and 1 not tested."
     more = VERDICTS.iloc[:1].assign(held=1, tested=20)
     _, second = sentences({"mine_verdicts": VERDICTS, "more_verdicts": more}, ["One"], [])
@@ -90,7 +90,7 @@ def test_a_table_of_claims_as_1_0_wrote_it_is_counted_by_line():
 
 
 def test_a_page_of_nothing_says_so():
-    assert sentences({}, [], []) == ["A run of which no table has any row."]
+    assert sentences({}, [], []) == ["This run has no results."]
     assert worth({}) == ""
 
 
@@ -101,12 +101,18 @@ def test_a_page_of_nothing_says_so():
 def test_may_i_publish_is_answered_for_each_kind_of_result(records, dataset, page, model, choice):
     proofs = tables.certificates(records)
     info = [{"name": dataset, "status": "used"}, {"name": "elsewhere", "status": "missing"}]
-    told = {what: answer for what, answer, _ in publishing(info, [tables.aggregate(records, "mse")], proofs)}
-    assert told["This page, its tables and figures"] == page
-    assert told["A model without privacy"] == model
-    assert told["That a method was chosen by this page"] == choice
-    assert told["A certified model or synthetic table"] == "Yes, with its certificate"
-    for verdict, what in (("no", "spends more"), ("declared", "word"), ("draft", "read off"), ("part", "some rows")):
+    answers = {what: answer for what, answer, _ in publishing(info, [tables.aggregate(records, "mse")], proofs)}
+    assert answers["This page, its tables and figures"] == page
+    assert answers["A model without privacy"] == model
+    assert answers["The choice of a method by this page"] == choice
+    assert answers["A certified model or synthetic table"] == "Yes, with its certificate"
+    for verdict, what in (
+        ("no", "spends more"),
+        ("declared", "stated by"),
+        ("refuted", "refuted"),
+        ("draft", "read off"),
+        ("part", "some rows"),
+    ):
         only = publishing(info, [], proofs.assign(certified=verdict))
         assert [answer for kind, answer, _ in only if what in kind]
         assert not [answer for kind, answer, _ in only if kind.startswith("A certified") or answer.startswith("Yes, ")]

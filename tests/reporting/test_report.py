@@ -1,10 +1,8 @@
 import re
-from base64 import b64encode
-from hashlib import sha256
 from itertools import pairwise
-from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 import pytest
 from html_page import Page
 
@@ -33,7 +31,6 @@ def arguments(records):
     return {
         "tables": frames,
         "figures": {"mse": figures.metric_vs_epsilon(frames["mse"], "mse")},
-        "curves": {"mse": (frames["mse"]["experiment"].iloc[0], "mse")},
         "captions": {"mse": figures.caption(frames["mse"], "mse")},
         "provenance": {
             "finished": "2026-11-21",
@@ -62,25 +59,11 @@ def rewrite(tmp_path, arguments, **changes):
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_the_page_needs_nothing_from_outside(page):
-    for tag, attributes in page.elements:
-        for name in ("src", "srcset", "href", "action", "data"):
-            value = attributes.get(name) or "#"
-            assert value.startswith(("#", "data:")), (tag, name, value[:60])
-    assert not page.all("iframe")
-    policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
-    assert policy.startswith("default-src 'none'")
-    assert "unsafe" not in policy
-
-
-@pytest.mark.slow
-def test_the_policy_lets_run_what_is_on_the_page_and_nothing_else(html, page):
-    policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
-    for kind in ("style", "script"):
-        inside = re.findall(rf"<{kind}>(.*?)</{kind}>", html, re.DOTALL)
-        hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in inside]
-        assert re.search(rf"{kind}-src ([^;]*)", policy).group(1).split() == [f"'sha256-{one}'" for one in hashes]
+def test_the_page_loads_nothing_from_outside(page):
+    addresses = [a["href"] for a in page.all("a")]
+    assert all(one.startswith(("#", "tables/")) for one in addresses)
+    assert all(a["src"].startswith("data:image/png;base64,") for a in page.all("img"))
+    assert not {"iframe", "object", "embed", "form"} & {tag for tag, _ in page.elements}
     assert not any({"style", "onclick", "onload"} & set(attributes) for _, attributes in page.elements)
 
 
@@ -90,25 +73,18 @@ def test_every_link_of_the_page_has_its_target(page):
     assert {a["href"][1:] for a in page.all("a") if a["href"].startswith("#")} <= set(ids)
 
 
-def test_a_figure_has_a_link_of_its_own_and_every_term_an_entry(page):
-    assert {"#figure-mse"} <= {a["href"] for a in page.all("a")}
-    assert len(page.all("dfn")) == len(page.all("dt")) - len([k for k in page.all("dt") if "id" not in k])
-    assert len([a for a in page.all("a") if a.get("class") == "term"]) > 10
+def test_a_table_links_the_file_of_its_numbers(page):
+    links = {a["href"] for a in page.all("a")}
+    names = ("mse", "auc", "accuracy", "marginal_error", "certificates", "timings", "failures")
+    assert {f"tables/{name}.csv" for name in names} <= links
 
 
-def test_the_csv_behind_a_table_is_that_table(arguments, page):
-    links = {a["download"]: a["href"] for a in page.all("a") if "download" in a}
-    assert {"mse.csv", "auc.csv", "certificates.csv", "timings.csv", "failures.csv", "datasets.csv"} <= set(links)
-    for name in ("mse", "timings"):
-        text = unquote(links[f"{name}.csv"].split(",", 1)[1])
-        assert text == arguments["tables"][name].to_csv(index=False, lineterminator="\n")
-
-
-def test_figures_have_texts_and_tables_have_captions_and_headers(page):
-    (drawing,) = (svg for svg in page.all("svg") if "role" in svg)
-    assert drawing["role"] == "img"
-    assert len(drawing["aria-label"]) > 20
-    assert len(page.all("caption")) == len(page.all("table")) > 8
+def test_figures_have_texts_and_tables_have_names_and_headers(page):
+    (picture,) = page.all("img")
+    assert len(picture["alt"]) > 20
+    ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    assert len(page.all("table")) > 7
+    assert all(table["aria-labelledby"] in ids for table in page.all("table"))
     assert all("scope" in th for th in page.all("th"))
     assert page.all("html")[0]["lang"] == "en"
 
@@ -124,8 +100,7 @@ def test_rows_fill_their_columns(html):
     for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
         head = len(re.findall(r"<th scope=\"col\"", table))
         for row in re.findall(r"<tr>(.*?)</tr>", table.split("</thead>")[1], re.DOTALL):
-            spans = [int(n) for n in re.findall(r'<t[hd][^>]*colspan="(\d+)"', row)]
-            assert len(re.findall(r"<t[hd][ >]", row)) - len(spans) + sum(spans) == head
+            assert len(re.findall(r"<t[hd][ >]", row)) == head
 
 
 def test_missing_data_sets_stand_at_the_top_with_their_reason(html):
@@ -146,9 +121,9 @@ def test_stand_ins_are_announced_at_the_top(arguments, tmp_path):
 
 def test_the_best_certified_arm_is_bold_and_in_the_summary(html):
     mse = re.search(r'id="table-mse".*?</table>', html, re.DOTALL).group()
-    assert len(re.findall(r'class="number best"', mse)) == 2  # two panels, one epsilon
+    assert len(re.findall("<td><b>", mse)) == 2  # two panels, one epsilon
     summary = re.search(r'id="table-best".*?</table>', html, re.DOTALL).group()
-    assert re.findall(r"<span>(.*?)</span>", summary)[:4] == [
+    assert re.findall(r"<span>(.*?)</span>", summary) == [
         "ACS Employment",
         "ACS Income (regression)",
         "Adult",
@@ -163,7 +138,7 @@ def test_the_opening_is_short_and_answers_whether_to_publish(html):
     words = re.sub(r"<[^>]*>", "", opening).split()
     assert len(words) < 60
     assert '<a href="#publish">May I publish this page?</a> Yes.' in opening
-    assert "values are missing" in html[html.index('id="summary"') : html.index('id="figures"')]
+    assert "values are missing" in html[html.index('id="run"') : html.index('id="best"')]
 
 
 def test_failures_name_their_trials(html):
@@ -187,9 +162,9 @@ def test_the_same_arguments_give_the_same_bytes(html, arguments, tmp_path):
 
 def test_sections_without_content_are_left_out(arguments, tmp_path):
     empty = {name: frame.iloc[:0] for name, frame in arguments["tables"].items()}
-    text = rewrite(tmp_path, arguments, tables=empty, figures={}, curves={}, captions={}, datasets_info=[])
+    text = rewrite(tmp_path, arguments, tables=empty, figures={}, captions={}, datasets_info=[])
     page = Page(text)
-    assert [h for tag, h in page.headings if tag == "h2"] == ["What was run", "Glossary", "Provenance"]
+    assert [h for tag, h in page.headings if tag == "h2"] == ["What ran", "Terms", "Provenance"]
 
 
 @pytest.mark.slow
@@ -203,7 +178,7 @@ def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
 def test_a_figure_of_an_experiment_is_headed_by_both(arguments, tmp_path):
     figure = arguments["figures"]["mse"]
     text = rewrite(tmp_path, arguments, figures={"f3a_mse": figure}, captions={"f3a_mse": "Caption."})
-    assert "<h3>Test MSE against ε · f3a <a" in text
+    assert "<h3>Test MSE against ε · f3a</h3>" in text
 
 
 def test_what_is_missing_is_named_and_nothing_is_left_behind(arguments, tmp_path):
@@ -212,7 +187,47 @@ def test_what_is_missing_is_named_and_nothing_is_left_behind(arguments, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_answer_says_whom_to_take_with_its_error_and_who_is_next(html):
+def test_the_best_method_has_its_error_and_the_next_method(html):
     table = re.search(r'id="table-best".*?</table>', html, re.DOTALL).group()
     assert re.search(r"<small>\d\.\d+ ± \d\.\d+( °)?; next [^<]+, \d[\d.e-]*</small>", table)
-    assert html.index('id="answer"') < html.index('id="publish"') < html.index('id="summary"')
+    assert html.index('id="run"') < html.index('id="best"') < html.index('id="publish"') < html.index('id="figures"')
+
+
+@pytest.mark.slow
+def test_claims_stand_with_their_verdicts_and_an_experiment_with_its_table(arguments, tmp_path):
+    claims = pd.DataFrame(
+        {
+            "id": ["c1"],
+            "sentence": ["c1"],
+            "whose": ["paper"],
+            "place": ["Table 2"],
+            "claim": ["A < B & C"],
+            "test": ["t"],
+        }
+        | {
+            "sets": ["Adult"],
+            "held": [3],
+            "tested": [4],
+            "level": [0.05],
+            "verdict": ["held in most cells"],
+            "note": ['by "chance"'],
+        }
+    )
+    coins = pd.DataFrame({"coin": ["a"] * 300, "heads": np.arange(300) / 7})
+    text = rewrite(
+        tmp_path,
+        arguments,
+        tables=arguments["tables"] | {"toy_verdicts": claims, "coins": coins},
+        figures={"coins": arguments["figures"]["mse"]},
+        captions={"coins": "Coins."},
+        titles={"coins": "Tossed coins"},
+    )
+    claim = re.search('id="table-toy_verdicts".*?</table>', text, re.DOTALL).group()
+    assert '<th scope="row">A &lt; B &amp; C <small>by &#34;chance&#34;</small></th>' in claim
+    assert "<td><b>held in most cells</b></td><td>3 of 4</td><td>Table 2</td>" in claim
+    assert text.index('id="claims"') < text.index('id="figures"')
+    figure = re.search('id="figure-coins".*?</figure>', text, re.DOTALL).group()
+    assert "<summary>coins (300 rows)</summary>" in figure
+    assert figure.count("<tr>") == 1 + 200
+    assert 'The first 200 of 300 rows. All rows: <a href="tables/coins.csv">' in figure
+    assert text.count('id="table-coins"') == 1

@@ -147,7 +147,7 @@ def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "results/report.html").read_text()
     assert "diabetes" in page
-    assert "stand in" in page
+    assert "Stand-in data" in page
     assert "acs_income_lin@dd_ssp" in page
 
 

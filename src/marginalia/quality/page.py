@@ -13,9 +13,8 @@ from marginalia.privacy.certificate_page import certificate_page
 from marginalia.quality import charts
 from marginalia.quality.quality import PRIVATE, Quality
 from marginalia.quality.raw import RawQuality, shown
-from marginalia.reporting.html import page_tables
-from marginalia.reporting.html.drawing import Palette, inline_svg
-from marginalia.reporting.html.report import seal, template
+from marginalia.reporting.html.page import image, render
+from marginalia.reporting.html.page_tables import HtmlTable, plain_table
 
 _CAUSES = 12  # that stand on top; the JSON has all
 _HEAT_MAPS = 6  # of the worst pairs
@@ -34,8 +33,8 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
     """
     domain, found = quality.real.domain, quality.examination
     text = certificate_page(quality.certificate, found) if quality.certificate is not None else []
-    palette = Palette()
-    html = template("quality.html.j2").render(
+    html = render(
+        "quality.html.j2",
         title=f"Quality of {synthetic_name}",
         private=PRIVATE,
         real_name=real_name,
@@ -51,29 +50,25 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         columns=[
             {
                 "name": one.name,
-                "drawing": inline_svg(
+                "image": image(
                     charts.column_chart(domain[one.name], one),
-                    palette,
-                    name=f"column{place}",
-                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
+                    f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
                 ),
                 "error": one.error,
             }
-            for place, one in enumerate(quality.columns)
+            for one in quality.columns
         ],
-        overview=inline_svg(
+        overview=image(
             charts.overview_chart(domain.names, quality.pairs.errors),
-            palette,
-            name="overview",
-            label="Marginal error of every pair of columns; the same numbers are in the table below.",
+            "Marginal error of every pair of columns; the same numbers are in the table below.",
         ),
-        pairs=_worst_pairs(quality, palette),
+        pairs=_worst_pairs(quality),
         pair_table=_pair_table(quality),
         certificate="\n".join(text),
         confirmed=found is not None and found.confirmed,
     )
     with for_the_owner():
-        write_text(path, seal(html, palette))
+        write_text(path, html)
 
 
 def _facts(quality: Quality) -> list[tuple[str, str]]:
@@ -115,7 +110,7 @@ def _notices(quality: Quality) -> list[str]:
     return notices
 
 
-def _raw_table(raw: RawQuality) -> page_tables.HtmlTable:
+def _raw_table(raw: RawQuality) -> HtmlTable:
     """Return what raw columns are worth, the worst first."""
     rows = []
     for one in raw.columns:
@@ -123,33 +118,33 @@ def _raw_table(raw: RawQuality) -> page_tables.HtmlTable:
         point = next(iter(one.points.items()), None)
         rows.append(
             [
-                page_tables.Cell(one.name),
-                page_tables.Cell(f"{one.error:.4f}", one.error),
-                *(page_tables.Cell("" if x is None else f"{x:.4g}", x) for x in (one.ks, one.w1, one.scale)),
-                page_tables.Cell("" if middle is None else " / ".join(shown(one.kind, x) for x in middle)),
-                page_tables.Cell("" if point is None else f"{point[0] or 'empty'}: {_both(point[1])}"),
-                page_tables.Cell(_both(one.texts)),
-                page_tables.Cell(f"{one.bin_share:.1%}" if one.bin else "", one.bin_share),
+                one.name,
+                f"{one.error:.4f}",
+                *("" if x is None else f"{x:.4g}" for x in (one.ks, one.w1, one.scale)),
+                "" if middle is None else " / ".join(shown(one.kind, x) for x in middle),
+                "" if point is None else f"{point[0] or 'empty'}: {_both(point[1])}",
+                _both(one.texts),
+                f"{one.bin_share:.1%}" if one.bin else "",
             ]
         )
     head = ["Column", "Error", "KS", "W1", "Mean deviation", "Median", "Worst shared value", "No value", "In one bin"]
     caption = "Raw columns, the worst first; where two numbers stand: real / synthetic. W1 of times in days."
-    return page_tables.HtmlTable("table-raw", caption, head, [page_tables.Group("", rows)])
+    return HtmlTable("raw", caption, head, [("", rows)])
 
 
-def _rule_table(raw: RawQuality) -> page_tables.HtmlTable:
+def _rule_table(raw: RawQuality) -> HtmlTable:
     lines = [*raw.rules.items(), *((gap, (1.0, 1 - broken)) for gap, broken in raw.nested.items())]
     lines.append(("the same cells are empty (1 - total variation of patterns)", (1.0, 1 - raw.missing)))
-    rows = [[page_tables.Cell(name), *(page_tables.Cell(f"{x:.2%}", x) for x in both)] for name, both in lines]
+    rows = [[name, *(f"{x:.2%}" for x in both)] for name, both in lines]
     caption = "Rows that obey rules, and whose empty cells are those of real rows."
-    return page_tables.HtmlTable("table-rules", caption, ["Rule", "Real", "Synthetic"], [page_tables.Group("", rows)])
+    return HtmlTable("rules", caption, ["Rule", "Real", "Synthetic"], [("", rows)])
 
 
 def _both(pair: tuple[float, float]) -> str:
     return f"{pair[0]:.1%} / {pair[1]:.1%}"
 
 
-def _rows_table(quality: Quality) -> page_tables.HtmlTable:
+def _rows_table(quality: Quality) -> HtmlTable:
     copied = quality.copies
     found = copied.unique_found / copied.unique if copied.unique else 0.0
     lines = [
@@ -169,35 +164,32 @@ def _rows_table(quality: Quality) -> page_tables.HtmlTable:
             f"{copied.unique:,}",
         ),
     ]
-    rows = [[page_tables.Cell(cell) for cell in line] for line in lines]
     columns = ["What", "Synthetic table", "Real table"]
-    return page_tables.HtmlTable(
-        "table-rows", "What is impossible, missing, or copied.", columns, [page_tables.Group("", rows)]
-    )
+    return HtmlTable("rows", "What is impossible, missing, or copied", columns, [("", lines)])
 
 
-def _column_table(quality: Quality) -> page_tables.HtmlTable:
+def _column_table(quality: Quality) -> HtmlTable:
     rows = []
     for one in sorted(quality.columns, key=lambda column: -column.error):
         names = charts.code_names(quality.real.domain[one.name])
         rows.append(
             [
-                page_tables.Cell(one.name),
-                page_tables.Cell(f"{one.error:.4f}", one.error),
-                page_tables.Cell(_list([names[i] for i in one.lost])),
-                page_tables.Cell(f"{one.lost_share:.2%}", one.lost_share),
-                page_tables.Cell(_list([names[i] for i in one.made_up])),
+                one.name,
+                f"{one.error:.4f}",
+                _list([names[i] for i in one.lost]),
+                f"{one.lost_share:.2%}",
+                _list([names[i] for i in one.made_up]),
             ]
         )
     head = ["Column", "Marginal error", "Values lost", "Real rows with them", "Values made up"]
-    return page_tables.HtmlTable("table-columns", "Columns, the worst first.", head, [page_tables.Group("", rows)])
+    return HtmlTable("columns", "Columns, the worst first.", head, [("", rows)])
 
 
 def _list(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _worst_pairs(quality: Quality, palette: Palette) -> list[dict[str, Any]]:
+def _worst_pairs(quality: Quality) -> list[dict[str, Any]]:
     """Return heat maps of the worst pairs that can be drawn, each with its most wrong cell."""
     domain = quality.real.domain
     pictures: list[dict[str, Any]] = []
@@ -215,15 +207,15 @@ def _worst_pairs(quality: Quality, palette: Palette) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "error": error,
-                "drawing": inline_svg(chart, palette, name=f"pair{len(pictures)}", label=label),
+                "image": image(chart, label),
                 "worst": f"Most wrong: {where}, real {real[cell]:.2%}, synthetic {made[cell]:.2%}.",
             }
         )
     return pictures
 
 
-def _pair_table(quality: Quality) -> page_tables.HtmlTable:
+def _pair_table(quality: Quality) -> HtmlTable:
     frame = pd.DataFrame(
         [(a, b, error) for (a, b), error in quality.pairs.errors.items()], columns=["Column", "and", "Marginal error"]
     )
-    return page_tables.plain_table(frame, "pairs", "All pairs of columns, the worst first.")
+    return plain_table(frame, "pairs", "All pairs of columns, the worst first.")

@@ -1,1 +1,1 @@
-"""The report page of a results folder: its words, its drawings, and what makes them answer to a pointer or a key."""
+"""The report page of a results folder: its sentences, tables and figures in one HTML file."""

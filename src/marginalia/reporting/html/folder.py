@@ -67,7 +67,6 @@ def write_folder_report(folder: Path, known: Mapping[str, Experiment]) -> Path:
             folder / PAGE,
             tables=content.tables | ({"ties": pd.concat(ties, ignore_index=True)} if ties else {}),
             figures=drawn,
-            curves={name: of for name, of in content.shown.items() if of[1] != "certificates"},
             captions=content.captions,
             titles=content.titles,
             studies=[one.title for one in of_studies],

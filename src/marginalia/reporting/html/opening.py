@@ -1,4 +1,4 @@
-"""The sentences of the page that are made from its tables: what was run, what came out, what it is worth."""
+"""The sentences of the page that follow from its tables: what ran, what the result is, what may be published."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERDICTS = "_verdicts"  # end of the name of a table of claims
 def sentences(
     tables: Mapping[str, pd.DataFrame], titles: Sequence[str], datasets_info: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return what was run and what came out, in one sentence each; fewer where nothing was run.
+    """Return what ran and what the result is, in one sentence each; fewer if nothing ran.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def sentences(
     datasets_info : sequence of mapping
     """
     aggregates, claims = _aggregates(tables), _tables_of_claims(tables)
-    said = [_what(aggregates, titles, datasets_info)]
+    found = [_what(aggregates, titles, datasets_info)]
     if aggregates:
-        said.append(_winners({m: aggregates[m] for m in HEADLINES if m in aggregates} or aggregates))
+        found.append(_winners({m: aggregates[m] for m in HEADLINES if m in aggregates} or aggregates))
     elif claims:
-        said.append(_claims(claims))
-    return said
+        found.append(_claims(claims))
+    return found
 
 
 def _aggregates(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -61,22 +61,22 @@ def own_data(datasets_info: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def warning(datasets_info: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return for whom a page is, and why nobody else may see it; None where all of its rows are public."""
+    """Return whom a page is for, and why it must not be published; None if all of its rows are public."""
     own = own_data(datasets_info)
     if not own:
         return None
     return (
         f"for the owner of the rows of {_named(own)}.",
-        "May I publish this? No, because its errors are exact on private rows, without noise; a certificate covers "
-        "the release of one fit, neither this page nor a choice made by it. No budget file was kept: nobody knows what "
-        "all fits cost together.",
+        "May I publish this? No. The errors on this page are exact on private rows, without noise. A certificate "
+        "covers the release of one fit. It covers neither this page nor a choice made by it. The sweep kept no budget "
+        "file, so the total privacy cost of all fits is unknown.",
     )
 
 
 def publishing(
     datasets_info: Sequence[Mapping[str, Any]], aggregates: Sequence[pd.DataFrame], certificates: pd.DataFrame
 ) -> list[tuple[str, str, str]]:
-    """Return what there is to publish of a run, whether one may (``Yes``, ``No`` or a condition), and why.
+    """Return the kinds of results of a run, whether each may be published (``Yes``, ``No`` or a condition), and why.
 
     Parameters
     ----------
@@ -90,64 +90,68 @@ def publishing(
     if not used:
         return []
     own = not set(used) <= set(catalogue.names())
-    told = [("This page, its tables and figures", *(_PAGE_OF_OWN if own else _PAGE_OF_PUBLIC))]
+    answers = [("This page, its tables and figures", *(_PAGE_OF_OWN if own else _PAGE_OF_PUBLIC))]
     verdicts = set(certificates["certified"]) if len(certificates) else set()
-    told += [(what, answer, why) for word, (what, answer, why) in _FITS.items() if word in verdicts]
+    answers += [(what, answer, why) for word, (what, answer, why) in _FITS.items() if word in verdicts]
     if any((frame["calibration"] == NON_PRIVATE).any() for frame in aggregates):
         answer = "No" if own else "Of public rows only"
-        told.append(("A model without privacy", answer, "Nothing hides a row in it: it is here to compare with."))
+        answers.append(("A model without privacy", answer, "It protects no row. It is a baseline."))
     if verdicts:
-        told.append(
+        answers.append(
             (
-                "That a method was chosen by this page",
+                "The choice of a method by this page",
                 "No" if own else "Yes",
-                "The choice is read off exact errors on private rows, which no certificate covers: choose by a public "
+                "The choice depends on exact errors on private rows, which no certificate covers. Choose by a public "
                 "table, or by “marginalia recommend”."
                 if own
-                else "The rows that decided are public. A choice made so says nothing of the rows of your own table.",
+                else "The errors are on public rows, so the choice reveals nothing about the rows of your own table.",
             )
         )
-    return told
+    return answers
 
 
-_PAGE_OF_OWN = ("No", "Errors are exact on private rows, without noise; they are for the owner of the rows.")
+_PAGE_OF_OWN = ("No", "The errors are exact on private rows, without noise. They are for the owner of the rows.")
 _PAGE_OF_PUBLIC = (
     "Yes",
-    "Its rows are public data sets; the licence of each, where its source has one, stands below.",
+    "The data sets are public. Their licences are listed under “Data sets”.",
 )
 # By the verdict of a certificate, of one fit: the model or the synthetic table that it released.
 _FITS = {
     "yes": (
         "A certified model or synthetic table",
         "Yes, with its certificate",
-        "Its ε and δ hold for every row. Each further release of the same rows adds its own ε: “marginalia certify "
-        "--together” says what all cost.",
+        "Its ε and δ hold for every row. Each further release of the same rows adds its own ε. “marginalia certify "
+        "--together” computes the total.",
     ),
     "ideal": (
-        "One that is certified in ideal arithmetic (°)",
-        "Yes, and say so",
-        "The proof is about real numbers and the code computes in floats, which an attacker may exploit.",
+        "A release certified in ideal arithmetic (°)",
+        "Yes, with this note",
+        "The proof is about real numbers. The code computes in floats, which an attacker may exploit.",
     ),
     "part": (
-        "One that protects some rows only",
+        "A release that protects some rows only (‡)",
         "No, unless the other rows are public",
-        "Its certificate says whose rows are protected.",
+        "Its certificate names the protected rows.",
     ),
     "draft": (
-        "One whose domain was read off the rows (§)",
+        "A release whose domain was read off the rows (§)",
         "Not yet",
-        "Look through the domain file, correct each marked fact or have it learned privately, set “reviewed: true”, "
-        "and fit again.",
+        "Review the domain file, correct each marked fact or learn it privately, set “reviewed: true”, and fit again.",
     ),
     "declared": (
-        "One whose ε is its author's word",
+        "A release whose ε is stated by its author (‡)",
         "Not as private",
-        "No ledger and no audit stand behind the claim.",
+        "No ledger and no audit supports the statement.",
+    ),
+    "refuted": (
+        "A release of a method that an audit refuted (✗)",
+        "Not as private",
+        "The audit found that the privacy of the method does not hold.",
     ),
     "no": (
-        "One that spends more than it was asked to",
+        "A release that spends more than the requested ε (†)",
         "Not at the requested ε",
-        "The ε that it does spend stands in its certificate.",
+        "Its certificate states the ε that it spends.",
     ),
 }
 
@@ -158,9 +162,9 @@ def _what(
     if not aggregates:
         used = sum(d.get("status") == "used" for d in datasets_info)
         if not titles:
-            return "A run of which no table has any row."
+            return "This run has no results."
         about = f" on {_count(used, 'data set')}" if used else ""
-        return f"{_count(len(titles), 'experiment')} of a paper{about}, each with its figure and table."
+        return f"{_count(len(titles), 'experiment')}{about}, each with its figure and table."
     rows = pd.concat(list(aggregates.values()), ignore_index=True)
     private = rows[rows["calibration"] != NON_PRIVATE]
     methods, others = private["method"].unique(), rows.loc[rows["calibration"] == NON_PRIVATE, "method"].unique()
@@ -177,7 +181,7 @@ def _what(
 
 def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
     if not any((frame["calibration"] != NON_PRIVATE).any() for frame in aggregates.values()):
-        return "No private method ran, so there is nothing to rank."
+        return "No private method ran, so there is no ranking."
     parts: list[str] = []
     without: list[str] = []
     for metric, frame in aggregates.items():
@@ -198,7 +202,7 @@ def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
 
 
 def worth(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Return what a sweep is worth: what is certified, what is missing, and what became of claims; else nothing.
+    """Return how many settings of a sweep are certified, how many values are missing, and the verdicts of its claims.
 
     Parameters
     ----------
@@ -213,11 +217,12 @@ def worth(tables: Mapping[str, pd.DataFrame]) -> str:
     if len(certificates):
         sure, n = int(certificates["certified"].isin(CERTIFIED).sum()), len(certificates)
         kinds = {
-            "no": "spend more than they were asked to",
+            "refuted": "are of a method that an audit refuted",
+            "no": "spend more than the requested ε",
             "draft": "have a domain that was read off the rows",
             "declared": "have a claimed ε only",
             "part": "protect some rows only",
-            "unknown": "have no run that ended",
+            "unknown": "have no successful run",
         }
         counts = [(int((certificates["certified"] == word).sum()), text) for word, text in kinds.items()]
         rest = "".join(f", {k} {text}" for k, text in counts if k)
@@ -232,7 +237,7 @@ def worth(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _claims(claims: Sequence[pd.DataFrame]) -> str:
-    """Return what became of the papers' sentences: neither what is ours nor what another line judges already."""
+    """Return the verdicts of the papers' claims: neither our own claims nor repetitions of a claim."""
     verdicts: Counter[str] = Counter()
     for lines in claims:
         counted = "sentence" in lines  # tables of 1.0 have a line a sentence, all of them the papers'

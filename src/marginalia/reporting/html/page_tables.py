@@ -1,129 +1,112 @@
-"""The tables of the report page: cells with a text to read and a value to sort by."""
+"""The tables of the report page: rows of texts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of, plain_names
 from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
-from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 from marginalia.sweep.metrics import METRICS
 
 _OF_TASK = {"linear": "Regression", "logistic": "Classification", "": "Synthetic tables"}
+_OPEN = 40  # rows; a longer table is folded
+_MOST = 200  # rows of a folded table on the page; its CSV file has all
 VERDICT_MEANINGS = {
     "yes": "certified for every row",
     "ideal": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
     "part": "protects some rows only",
-    "declared": "the word of the method’s author, which no audit has passed",
+    "declared": "stated by the author of the method; no audit has passed",
     "refuted": "an audit of the method found that its privacy does not hold",
     "no": "spends more than the requested ε",
     "draft": "facts of the domain were read off the private rows, which no ε covers",
     "unknown": "no run succeeded",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell."""
-
-    text: str
-    value: float | None = None  # to sort by, where the text does not do
-    best: bool = False  # set in bold
-    arm: Line | None = None  # gives the cell its colour dot
-    note: str = ""  # in smaller type below the text
-    more: Sequence[str] = ()  # names that are folded away, statistically tied with the one that is shown
-    span: int = 1  # columns it covers
-    sheet: str = ""  # place of the certificate that it opens
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Rows under a common heading (empty: no heading)."""
-
-    heading: str
-    rows: list[list[Cell]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Csv:
-    """A table as a file inside the page."""
-
-    name: str  # without its ending; unique on the page
-    address: str
-    n_rows: int
+_CLAIM_COLUMNS = {
+    "claim": "Claim",
+    "verdict": "Verdict",
+    "held": "Held",
+    "place": "Place",
+    "test": "Test",
+    "whose": "Source",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """A table of the page; `columns` are header texts, `id` is unique on the page."""
+    """A table of the page.
 
-    id: str
+    Attributes
+    ----------
+    name : str
+        Unique on the page.
+    caption : str
+    columns : sequence of str
+    groups : sequence of (heading, rows)
+        Cells are texts, or markup; a group of an empty heading has none.
+    signs : sequence of (sign, meaning)
+        Those in the cells.
+    file : str
+        Address of the CSV file with all rows and columns, relative to the page; empty if there is none.
+    n_left_out : int
+        Rows that only the file has.
+    """
+
+    name: str
     caption: str
     columns: Sequence[str]
-    groups: list[Group]
-    key: Sequence[tuple[str, str]] = ()  # signs that stand in it, and what they mean
-    csv: Csv | None = None  # its numbers, unless another table has them
+    groups: Sequence[tuple[str, Sequence[Sequence[str]]]]
+    signs: Sequence[tuple[str, str]] = ()
+    file: str = ""
+    n_left_out: int = 0
 
     @property
     def n_rows(self) -> int:
-        """Number of body rows."""
-        return sum(len(g.rows) for g in self.groups)
+        """Number of rows, with those that only the file has."""
+        return sum(len(rows) for _, rows in self.groups) + self.n_left_out
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the page shows the table only when it is opened."""
+        return self.n_rows > _OPEN
 
 
-def csv_of(name: str, frame: pd.DataFrame) -> Csv:
-    """Return a table as a ``data:`` address of its CSV file, as `formats.write_csv` writes it."""
-    text = frame.to_csv(index=False, lineterminator="\n")
-    return Csv(name, "data:text/csv;charset=utf-8," + quote(text, safe=" ,;:/()=@+!*"), len(frame))
+def file_of(name: str) -> str:
+    """Return the address of the CSV file of a table in a results folder."""
+    return f"tables/{name}.csv"
 
 
-def with_csv(table: HtmlTable) -> HtmlTable:
-    """Return a table with a CSV file of what it shows."""
-    lines = [[group.heading, *(_words(cell) for cell in row)] for group in table.groups for row in group.rows]
-    frame = pd.DataFrame(lines, columns=["group", *table.columns])
-    if not frame["group"].any():
-        frame = frame.drop(columns="group")
-    return replace(table, csv=csv_of(table.id.removeprefix("table-"), frame))
-
-
-def _words(cell: Cell) -> str:
-    also = f"statistically tied: {'; '.join(cell.more)}" if cell.more else ""
-    return "; ".join(filter(None, (f"{cell.arm.name if cell.arm else cell.text} {cell.note}".strip(), also)))
-
-
-def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: Sheets) -> HtmlTable:
-    """Return arms by epsilon, one group for each data set and target, the best certified arm marked."""
+def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTable:
+    """Return arms by epsilon, one group for each data set and target, the best certified arm in bold."""
     levels = _levels(aggregates)
-    winners = best_certified(aggregates)
-    if METRICS[metric].of_intervals:  # more is not better
-        winners = winners.head(0)
-    best = {tuple(row) for row in winners[[*PANEL, "epsilon", *ARM]].itertuples(index=False)}
+    best: set[tuple[Any, ...]] = set()
+    if not METRICS[metric].of_intervals:  # where more is not better there is no best
+        winners = best_certified(aggregates)[[*PANEL, "epsilon", *ARM]]
+        best = set(winners.itertuples(index=False, name=None))
     groups = []
     for panel in panels_of(aggregates):
-        group = Group(panel.title)
+        rows = []
         for arm in arms_of(panel.rows, context=aggregates):
-            cells = {}
-            for row in rows_of(arm.rows):
-                value = None if np.isnan(row.mean) else float(row.mean)
-                is_best = (*panel.key, row.epsilon, *arm.key) in best
-                cells[row.epsilon] = Cell(format_cell(row), value, best=is_best, sheet=sheets.id_of(row))
-            group.rows.append(_line(arm, cells, levels))
-        groups.append(group)
-    texts = [cell.text for group in groups for row in group.rows for cell in row]
-    return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups, _signs(texts))
+            cells = {row.epsilon: format_cell(row) for row in rows_of(arm.rows)}
+            for epsilon in cells:
+                if (*panel.key, epsilon, *arm.key) in best:
+                    cells[epsilon] = Markup("<b>{}</b>").format(cells[epsilon])
+            rows.append(_line(arm, cells, levels))
+        groups.append((panel.title, rows))
+    return HtmlTable(metric, caption, ["Method", *_heads(levels)], groups, _signs(groups), file_of(metric))
 
 
-def _signs(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the signs of `formats.format_cell` that stand in some texts, and what they mean."""
-    present = {sign for text in texts for sign in SIGNS if sign in text}
+def _signs(groups: Iterable[tuple[str, Iterable[Sequence[str]]]]) -> list[tuple[str, str]]:
+    """Return the signs of `formats.format_cell` in some cells, and what they mean."""
+    present = {sign for _, rows in groups for row in rows for cell in row for sign in SIGNS if sign in cell}
     return [(sign, meaning) for sign, meaning in SIGNS.items() if sign in present]
 
 
@@ -132,33 +115,27 @@ def timing_table(timings: pd.DataFrame) -> HtmlTable:
     levels = _levels(timings)
     groups = []
     for panel in panels_of(timings):
-        group = Group(panel.title)
+        rows = []
         for arm in arms_of(panel.rows, context=timings):
-            cells = {row.epsilon: Cell(f"{row.seconds:.3g}", row.seconds) for row in rows_of(arm.rows)}
+            cells = {row.epsilon: f"{row.seconds:.3g}" for row in rows_of(arm.rows)}
             memory = arm.rows["peak_mb"].max()
-            group.rows.append([*_line(arm, cells, levels), Cell("") if np.isnan(memory) else _number(memory, ".0f")])
-        groups.append(group)
-    columns = ["Method", *_epsilon_heads(levels), "Peak MB"]
-    return HtmlTable("table-timings", "Mean CPU seconds of one run, and the largest peak memory.", columns, groups)
+            rows.append([*_line(arm, cells, levels), "" if np.isnan(memory) else f"{memory:.0f}"])
+        groups.append((panel.title, rows))
+    columns = ["Method", *_heads(levels), "Peak MB"]
+    caption = "Mean CPU seconds of one run, and the largest peak memory"
+    return HtmlTable("timings", caption, columns, groups, file=file_of("timings"))
 
 
-def _line(arm: Line, cells: dict[float, Cell], levels: Sequence[float]) -> list[Cell]:
-    """Return the row of one arm; the single value of an arm without epsilon stands across all columns."""
-    if np.inf in cells and len(levels) > 0:
-        return [Cell(arm.name, arm=arm), replace(cells[np.inf], span=len(levels), note="at every ε")]
-    return [Cell(arm.name, arm=arm), *(cells.get(e, Cell("")) for e in levels)]
+def _line(arm: Line, cells: dict[float, str], levels: Sequence[float]) -> list[str]:
+    return [arm.name, *(cells.get(level, "") for level in levels)]
 
 
 def _levels(frame: pd.DataFrame) -> list[float]:
-    return sorted(e for e in frame["epsilon"].unique() if np.isfinite(e))
+    return sorted(frame["epsilon"].unique())
 
 
-def _epsilon_heads(levels: Iterable[float]) -> list[str]:
-    return [f"ε = {epsilon_name(e)}" for e in levels]
-
-
-def _number(value: float, how: str = ".6g") -> Cell:
-    return Cell(format(value, how), float(value))
+def _heads(levels: Iterable[float]) -> list[str]:
+    return ["no privacy" if np.isinf(level) else f"ε = {epsilon_name(level)}" for level in levels]
 
 
 def recommendation_table(aggregates: Sequence[pd.DataFrame], ties: pd.DataFrame | None = None) -> HtmlTable:
@@ -166,32 +143,36 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame], ties: pd.DataFrame 
 
     `ties` are those of `arms.tied_with_best`; without them the table names the best and the next arm only.
     """
-    tied: dict[tuple[str, ...], list[str]] = {}
+    tied: dict[tuple[Any, ...], list[str]] = {}
     for tie in rows_of(ties) if ties is not None else ():
         tied.setdefault((*(str(getattr(tie, c)) for c in PANEL), tie.metric, tie.epsilon), []).append(tie.name)
-    levels = sorted({e for frame in aggregates for e in _levels(frame)})
+    levels = sorted({e for frame in aggregates for e in _levels(frame) if np.isfinite(e)})
     names = plain_names(name for frame in aggregates for name in frame["dataset"])
-    groups = {name: Group(title) for name, title in sorted(names.items(), key=lambda item: item[1].lower())}
+    groups: dict[str, list[list[str]]] = {name: [] for name in sorted(names, key=lambda name: names[name].lower())}
     for frame in aggregates:
         winners = best_certified(frame)
         metric = METRICS[frame["metric"].iloc[0]]
         for panel in panels_of(frame):
-            arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
             here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
-            cells = {}
-            for row in rows_of(here):
-                arm = arms[(row.method, row.variant, row.calibration, row.relation)]
-                others = tied.get((*panel.key, metric.id, row.epsilon), [])
-                mark = " °" if row.certified == "ideal" else ""
-                mean, second = _with_error(row)
-                then = f"; next {row.next}, {second}" if row.next else ""
-                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{mean}{mark}{then}", more=others)
+            cells = {
+                row.epsilon: _winner(row, tied.get((*panel.key, metric.id, row.epsilon), [])) for row in rows_of(here)
+            }
             what = panel.id.replace(panel.key[2], f"{_OF_TASK[metric.tasks[0]]}, by {metric.name}", 1)
-            groups[panel.key[2]].rows.append([Cell(what), *(cells.get(e, Cell("none")) for e in levels)])
-    caption = "The best method: mean ± standard error over trials, and the next."
-    notes = [cell.note for group in groups.values() for row in group.rows for cell in row]
-    columns = ["Task", *_epsilon_heads(levels)]
-    return HtmlTable("table-best", caption, columns, list(groups.values()), _signs(notes))
+            groups[panel.key[2]].append([what, *(cells.get(e, "none") for e in levels)])
+    shown = [(names[name], rows) for name, rows in groups.items()]
+    caption = "The best method: mean ± standard error over trials, and the next"
+    return HtmlTable("best", caption, ["Task", *_heads(levels)], shown, _signs(shown))
+
+
+def _winner(row: Any, tied: Sequence[str]) -> Markup:
+    mean, second = _with_error(row)
+    mark = " °" if row.certified == "ideal" else ""
+    then = f"; next {row.next}, {second}" if row.next else ""
+    cell = Markup("<b>{}</b> <small>{}{}{}</small>").format(row.name, mean, mark, then)
+    if tied:
+        text = "<details><summary>{} statistically tied</summary> {}</details>"
+        cell += Markup(text).format(len(tied), "; ".join(tied))
+    return cell
 
 
 def _with_error(row: Any) -> tuple[str, str]:
@@ -209,38 +190,33 @@ def _with_error(row: Any) -> tuple[str, str]:
     return f"{row.mean:.{digits}f} ± {row.stderr:.{digits}f}", f"{row.next_mean:.{digits}f}"
 
 
-def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
+def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
     """Return the certified epsilon of each arm at each requested one, the largest over data sets and tasks."""
     levels = _levels(certificates)
     worst = certificates.sort_values("ratio", kind="stable", na_position="first")
     worst = worst.drop_duplicates([*ARM, "epsilon"], keep="last")
     rows = []
     for arm in arms_of(worst):
-        cells = {}
-        for row in rows_of(arm.rows):
-            known = "no run" if np.isnan(row.epsilon_spent) else "unknown"
-            cell = Cell(known, sheet=sheets.id_of(row))
-            if np.isfinite(row.epsilon_spent):
-                text, share = f"{row.epsilon_spent:.4g}", f"{row.ratio:.1%}"
-                cell = replace(cell, text=text, value=row.epsilon_spent, note=share)
-            cells[row.epsilon] = cell
+        cells = {row.epsilon: _certified(row) for row in rows_of(arm.rows)}
         answers = arm.rows["certified"].unique()
-        deltas = sorted(arm.rows["delta"].unique())
-        facts = (
-            Cell(arm.key[2]),
-            Cell(RELATION_NAMES.get(arm.key[3], arm.key[3])),
-            Cell(", ".join(f"{d:g}" for d in deltas), deltas[0]),
-        )
-        why = next((m for m in arm.rows["message"] if m), "")
-        answer = Cell(answers[0] if len(answers) == 1 else "not at every ε")
-        by_epsilon = [cells.get(e, Cell("")) for e in levels]
-        rows.append([Cell(arm.name, arm=arm, note=why), answer, *by_epsilon, *facts])
-    first, *others = _epsilon_heads(levels)
+        deltas = ", ".join(f"{delta:g}" for delta in sorted(arm.rows["delta"].unique()))
+        why = next((message for message in arm.rows["message"] if message), "")
+        name = Markup("{} <small>{}</small>").format(arm.name, why) if why else arm.name
+        answer = answers[0] if len(answers) == 1 else "not at every ε"
+        by_epsilon = [cells.get(level, "") for level in levels]
+        rows.append([name, answer, *by_epsilon, arm.key[2], RELATION_NAMES.get(arm.key[3], arm.key[3]), deltas])
+    first, *others = _heads(levels)
     columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ"]
-    caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials."
+    caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials"
     present = set(certificates["certified"])
-    key = [(word, meaning) for word, meaning in VERDICT_MEANINGS.items() if word in present]
-    return HtmlTable("table-certificates", caption, columns, [Group("", rows)], key)
+    meanings = [(word, meaning) for word, meaning in VERDICT_MEANINGS.items() if word in present]
+    return HtmlTable("certificates", caption, columns, [("", rows)], meanings, file_of("certificates"))
+
+
+def _certified(row: Any) -> str:
+    if np.isnan(row.epsilon_spent):
+        return "no run"
+    return f"{row.epsilon_spent:.4g} ({row.ratio:.1%})" if np.isfinite(row.epsilon_spent) else "unknown"
 
 
 def coverage_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
@@ -256,11 +232,10 @@ def coverage_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
                 if row.k < row.n_trials
             ]
             k, n = panel.rows["k"], panel.rows["n_trials"]
-            shares = ((k.sum(), n.sum()), ((k == n).sum(), len(n)))
-            counts = [Cell(f"{part} of {whole}", part / whole) for part, whole in shares]
-            rows.append([Cell(panel.title), Cell(metric), *counts, Cell(", ".join(short) or "none")])
+            counts = [f"{k.sum()} of {n.sum()}", f"{(k == n).sum()} of {len(n)}"]
+            rows.append([panel.title, metric, *counts, ", ".join(short) or "none"])
     columns = ["Data set · target", "Metric", "Runs with a value", "Complete settings", "Incomplete settings"]
-    return HtmlTable("table-coverage", "Coverage: which runs have a value.", columns, [Group("", rows)])
+    return HtmlTable("runs", "Runs with a value", columns, [("", rows)])
 
 
 def failure_table(failures: pd.DataFrame) -> HtmlTable:
@@ -271,21 +246,33 @@ def failure_table(failures: pd.DataFrame) -> HtmlTable:
             row = next(rows_of(group))
             trials = ", ".join(map(str, sorted(set(group["trial"]))))
             name = arm_name(row.method, row.variant, row.calibration, row.calibration != NON_PRIVATE)
-            texts = [Cell(str(text)) for text in (trials, row.metrics, row.status, row.message)]
-            rows.append([Cell(panel.title), Cell(name), Cell(epsilon_name(row.epsilon), row.epsilon), *texts])
+            texts = (panel.title, name, epsilon_name(row.epsilon), trials, row.metrics, row.status, row.message)
+            rows.append([str(text) for text in texts])
     columns = ["Data set · target", "Method", "ε", "Trials", "Metrics", "Status", "Message"]
-    return HtmlTable("table-failures", "Runs without a value, and why.", columns, [Group("", rows)])
+    return HtmlTable("failures", "Runs without a value, and why", columns, [("", rows)], file=file_of("failures"))
 
 
-def plain_table(frame: pd.DataFrame, name: str, caption: str, csv: Csv | None = None) -> HtmlTable:
-    """Return any data frame as it is."""
-    rows = [[_plain_cell(value) for value in record] for record in rows_of(frame)]
-    return HtmlTable(f"table-{name}", caption, [str(c) for c in frame.columns], [Group("", rows)], csv=csv)
+def claims_table(claims: pd.DataFrame, name: str, caption: str) -> HtmlTable:
+    """Return the claims of a paper with their verdicts."""
+    known = [column for column in _CLAIM_COLUMNS if column in claims]
+    rows = []
+    for line in claims.to_dict("records"):
+        line["held"] = f"{line['held']} of {line['tested']}"
+        line["verdict"] = Markup("<b>{}</b>").format(line["verdict"])
+        if note := _text(line.get("note", "")):
+            line["claim"] = Markup("{} <small>{}</small>").format(line["claim"], note)
+        rows.append([line[column] if isinstance(line[column], str) else _text(line[column]) for column in known])
+    return HtmlTable(name, caption, [_CLAIM_COLUMNS[c] for c in known], [("", rows)], file=file_of(name))
 
 
-def _plain_cell(value: object) -> Cell:
+def plain_table(frame: pd.DataFrame, name: str, caption: str, *, file: str = "") -> HtmlTable:
+    """Return a data frame as it is; the first rows of a long one that is also a file."""
+    shown = frame.head(_MOST) if file else frame
+    rows = [[_text(value) for value in row] for row in rows_of(shown)]
+    return HtmlTable(name, caption, [*map(str, frame)], [("", rows)], file=file, n_left_out=len(frame) - len(shown))
+
+
+def _text(value: object) -> str:
     if isinstance(value, float | np.floating):
-        return _number(float(value)) if np.isfinite(value) else Cell("" if np.isnan(value) else "∞")
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return _number(int(value), "d")
-    return Cell(str(value))
+        return "" if np.isnan(value) else "∞" if np.isposinf(value) else f"{value:.6g}"
+    return str(value)
