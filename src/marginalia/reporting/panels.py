@@ -134,14 +134,6 @@ def legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
         figure.legend(entries.values(), entries, loc="lower center", ncols=columns, frameon=False, handlelength=2.6)
 
 
-TIP = "tip: "  # how the id of an artist with a text for the page begins
-
-
-def tip(text: str) -> str:
-    """Return the ``gid`` of an artist that shows a text on the page where a pointer rests on it."""
-    return TIP + text
-
-
 def rows_where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
     """Return the rows with these values."""
     return table[np.logical_and.reduce([table[column] == value for column, value in values.items()])]

@@ -11,7 +11,7 @@ from marginalia.errors import InputError
 from marginalia.experiment import Axes, Experiment, Figure, Frame
 from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
 from marginalia.peers.record import is_peer
-from marginalia.reporting.panels import rows_where, tip
+from marginalia.reporting.panels import rows_where
 from marginalia.reporting.style import DOUBLE_COLUMN, look_of, method_rank
 from marginalia.sweep.metrics import HEADLINES, METRICS
 
@@ -129,7 +129,7 @@ def release_seconds(records: Frame) -> Frame:
 def figure(table: Frame) -> Figure:
     """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets.
 
-    Methods that are on the dashed line of most panels have a colour and a name; every point bears its own (`tip`).
+    Methods that are on the dashed line of most panels have a colour and a name.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -201,9 +201,8 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float], nam
         style = marker(row) if row.method in named else _OTHERS
         span = max(row.lowest, edge), max(row.highest, edge)
         axes.vlines(row.seconds, *span, color=style["color"], lw=0.6, alpha=0.45)
-        gid = tip(f"{row.name}: utility {row.utility:.3g}, {row.seconds:.3g} CPU seconds")
         place = 3 + (row.method in named)
-        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=place, gid=gid, **style)
+        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=place, **style)
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
     utility = best["utility"].clip(lower=edge)
     axes.step(best["seconds"], utility, where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
