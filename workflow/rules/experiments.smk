@@ -54,6 +54,7 @@ rule tabulate_experiment:
         settings=settings_of_study,
         needs=settings_of_needed_studies,
         titles=SWEEP.config.titles(),
+        presentations=SWEEP.config.presentations(),
         code=version_of_study,
     script:
         "../scripts/tabulate_experiment.py"

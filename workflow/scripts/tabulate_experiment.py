@@ -10,6 +10,7 @@ with logged(snakemake.log[0]):
     from marginalia.papers.registry import experiment
     from marginalia.reporting import experiments, formats
     from marginalia.reporting.figures import save_figure
+    from marginalia.reporting.style import presented
     from marginalia.sweep.records import read_records
 
     chosen, settings = experiment(snakemake.wildcards.study, snakemake.params.file), snakemake.params.settings
@@ -24,5 +25,5 @@ with logged(snakemake.log[0]):
     if chosen.figure:
         if not chosen.rows:  # as a reader of the results has it
             tables = {name: formats.read_csv(folder / f"{name}.csv") for name in tables}
-        with own_titles(snakemake.params.titles):
+        with own_titles(snakemake.params.titles), presented(snakemake.params.presentations):
             save_figure(experiments.draw(chosen, tables, settings), Path(snakemake.output.figures[0]).with_suffix(""))
