@@ -22,7 +22,7 @@ METHODS = {
 Model = tuple[Any, float, list[Any]]
 SETTING = {
     "linear": {"lr": 0.5, "momentum": 0.9, "max_grad_norm": 0.3},
-    "logistic": {"lr": 32.0, "momentum": 0.0, "max_grad_norm": 0.1},
+    "logistic": {"lr": 32.0, "momentum": 0.0, "max_grad_norm": 0.3},
 }
 
 
