@@ -39,6 +39,7 @@ def test_each_sentence_is_counted_once_and_apart_from_what_is_ours():
         named |= set(pd.read_csv(path)["sentence"])
     repeats = [claim.sentence for claim in CLAIMS["cross_paper"] if claim.whose == "repeat"]
     assert set(repeats) <= named  # each is judged on the page of its paper
+    assert len({c.sentence for c in CLAIMS["excess_risk"] if c.id.startswith("figure4_published")}) == 1
 
 
 def test_without_tables_nothing_is_tested():

@@ -214,7 +214,7 @@ class Arms(_Verbs):
     """
 
     table: ClassVar[str] = "trials"
-    set: ClassVar[str] = "dataset"
+    set: ClassVar[str] = ""
     better: tuple[Texts, Texts] | None = None
     same: tuple[Texts, Texts] | None = None
     not_worse: tuple[Texts, Texts] | None = None
@@ -520,7 +520,8 @@ def _shown(value: Any, form: str | None, title: Callable[[str], str]) -> str:
 def _chosen(rows: Frame, where: str | Mapping[str, Any]) -> Frame:
     """Return the rows that meet a condition."""
     if isinstance(where, str):
-        return rows[_value(rows, where).astype(bool)] if where else rows
+        met: Any = _value(rows, where) if where else True
+        return rows[met.astype(bool)] if hasattr(met, "__len__") else rows if met else rows[:0]
     for column, value in where.items():
         if column not in rows:
             raise InputError(f"where: no column '{column}'; columns: {', '.join(map(str, rows))}")
