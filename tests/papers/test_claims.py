@@ -35,8 +35,6 @@ def test_each_sentence_is_counted_once_and_apart_from_what_is_ours():
         again = [claim for claim in claims if claim.claim == "the same over random splits"]
         assert {claim.whose for claim in again} <= {"repeat"}, paper
     named = {claim.sentence or claim.id for paper in set(CLAIMS) - {"cross_paper"} for claim in CLAIMS[paper]}
-    for path in Path(papers.__file__).parent.glob("*/claims.csv"):
-        named |= set(pd.read_csv(path)["sentence"])
     repeats = [claim.sentence for claim in CLAIMS["cross_paper"] if claim.whose == "repeat"]
     assert set(repeats) <= named  # each is judged on the page of its paper
     assert len({c.sentence for c in CLAIMS["excess_risk"] if c.id.startswith("figure4_published")}) == 1
@@ -57,7 +55,7 @@ def test_without_tables_nothing_is_tested():
 def test_the_margin_of_a_test_stands_in_its_criterion():
     """The criterion is text for the reader; the margin decides."""
     with_margin = [(paper, claim, test.margin) for paper, claim, test in TESTS if getattr(test, "margin", 0.0) != 0.0]
-    assert len(with_margin) > 7
+    assert len(with_margin) > 40
     for paper, claim, margin in with_margin:
         numbers = [float(n) for n in re.findall(r"\d*\.\d+|\d+", claim.criterion)]
         factor = [float(n) for n in re.findall(r"\d*\.\d+|\d+", str(margin))]

@@ -404,29 +404,6 @@ def verdicts(
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"holm": "Int64"})
 
 
-# A judge of a claim of ``claims.csv`` with the tables that it takes.
-Judge: TypeAlias = tuple[Callable[..., Found], tuple[str, ...]]
-
-
-def listed_verdicts(claims: Path, judges: Mapping[str, Judge], tables: Mapping[str, Any]) -> Frame:
-    """Return a row for each claim of a ``claims.csv``."""
-    import pandas as pd
-
-    made = {n.replace(f"{claims.parent.name}_", ""): table for n, table in tables.items() if len(table)}
-    rows = []
-    for line in pd.read_csv(claims, dtype=str, keep_default_na=False).to_dict("records"):
-        judge, needs = judges[line["id"]]
-        given = [made.get(name.removesuffix("?")) for name in needs]
-        missing = [name for name, table in zip(needs, given, strict=True) if table is None]
-        is_tested = len(missing) < len(needs) and all(name.endswith("?") for name in missing)
-        found = judge(*given) if is_tested else Found()
-        sets = found.sets or (line.get("sets", "").split(";") if len(found.held) or len(found.p) else ())
-        note = "; ".join(filter(None, (line.get("note"), found.note)))
-        text = {name: line[name] for name in ("sentence", "whose", "place", "claim", "test")}
-        rows.append(claim_row(line["id"], **text, cells=found.held, p=found.p, level=found.level, sets=sets, note=note))
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"holm": "Int64"})
-
-
 def _check_names(claim: Claim, judges: Mapping[str, Any], tables: Sequence[str]) -> None:
     if claim.judge and claim.judge not in judges:
         raise unknown_name("judge", claim.judge, judges)

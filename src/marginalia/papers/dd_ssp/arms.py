@@ -32,14 +32,17 @@ def with_arm(rows: Frame) -> Frame:
     return rows.assign(arm=arms.where(rows["experiment"] != SMALLER, arms + " 100 MB"))
 
 
-def by_trial(records: Frame, experiment: str, metric: str) -> Frame:
-    """Return values indexed by (data set, epsilon, trial), a column an arm.
+def trials(records: Frame) -> Frame:
+    """Return the rows that claims compare; in `MAIN` the arms of the smaller model are arms of their own."""
+    rows = with_arm(records[records["status"] == "ok"])
+    rows = rows.assign(experiment=rows["experiment"].replace(SMALLER, MAIN), target=rows["target"].fillna(""))
+    return rows.sort_values([*KEYS, "trial"], kind="stable")
 
-    With `MAIN` the arms of the smaller model stand beside the others, as arms of their own.
-    """
-    wanted = (MAIN, SMALLER) if experiment == MAIN else (experiment,)
-    rows = records[records["experiment"].isin(wanted) & (records["metric"] == metric) & (records["status"] == "ok")]
-    return with_arm(rows).pivot_table("value", [*KEYS, "trial"], "arm", aggfunc="first")
+
+def by_trial(records: Frame, experiment: str, metric: str) -> Frame:
+    """Return values of `trials` indexed by (data set, epsilon, trial), a column an arm."""
+    rows = trials(records[records["metric"] == metric])
+    return rows[rows["experiment"] == experiment].pivot_table("value", [*KEYS, "trial"], "arm", aggfunc="first")
 
 
 def means(records: Frame, experiment: str, metric: str) -> Frame:
