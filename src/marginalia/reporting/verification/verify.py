@@ -20,10 +20,9 @@ from marginalia.experiment import Experiment
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.experiments import make_tables, write_tables
 from marginalia.reporting.formats import write_csv
-from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.reporting.verification import claims, planned
-from marginalia.reporting.verification.certificates import check
+from marginalia.reporting.verification.certificates import SETTING, check
 from marginalia.reporting.verification.results import write_sweep
 from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.config import Config, parse
@@ -111,10 +110,11 @@ def verify(
         n_tables = len(list(made.iterdir()))
     differences += planned.differences(rows, config, known)
     checked = check(rows.records, rows.certificates)
+    claimed = _claimed(rows.records)
     for one in checked:
         # What is not certified says so in its table, where it must say what its events cost; what is must be confirmed.
-        claimed = _claims(rows.records, one.setting)
-        if findings := [text for text in one.findings if claimed or text.startswith("the row ")]:
+        certified = tuple(one.setting.values()) in claimed
+        if findings := [text for text in one.findings if certified or text.startswith("the row ")]:
             differences.append(f"certificate of {_setting(one.setting)}: {'; '.join(findings)}")
     frame = pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame(columns=list(COLUMNS))
     private = sum(one.runs for one in checked)
@@ -242,9 +242,10 @@ def agree(left: float, right: float) -> bool:
     return 0 < smaller < math.inf and apart <= 1.001 * 10.0 ** (math.floor(math.log10(smaller)) - 5)
 
 
-def _claims(records: pd.DataFrame, setting: Mapping[str, Any]) -> bool:
-    """Return whether a run of this setting claims to be certified."""
-    return any(map(is_claimed, rows_where(records, **setting, status="ok")["message"].unique()))
+def _claimed(records: pd.DataFrame) -> set[tuple[Any, ...]]:
+    """Return the settings of which a run claims to be certified."""
+    rows = records.loc[records["status"] == "ok", [*SETTING, "message"]].drop_duplicates()
+    return {tuple(setting) for *setting, message in rows.itertuples(index=False, name=None) if is_claimed(message)}
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
