@@ -86,13 +86,16 @@ def log_slope(n: Array, error: Array) -> float:
 
 def slope_interval(rows: Frame, column: str, seed: int = 0) -> tuple[float, float, float]:
     """Return the slope of the mean error over n and its 95 % bootstrap interval over trials, without missing values."""
-    groups = [(n, g[column].to_numpy()) for n, g in rows.dropna(subset=[column]).groupby("n", sort=True)]
-    ns = np.array([n for n, _ in groups], dtype=float)
+    groups = {n: g[column].to_numpy() for n, g in rows.dropna(subset=[column]).groupby("n", sort=True)}
+    ns = np.array(list(groups), dtype=float)
+    sizes = [v.size for v in groups.values()]
     rng = np.random.default_rng(seed)
-    means = np.array([[rng.choice(v, v.size).mean() for _, v in groups] for _ in range(RESAMPLES)])
-    slopes = np.polyfit(np.log(ns), np.log(means).T, 1)[0]
+    places = rng.integers(0, np.repeat(sizes, sizes), (RESAMPLES, sum(sizes)))  # each resample draws from every group
+    drawn = np.split(places, np.cumsum(sizes)[:-1], axis=1)
+    means = [v[chosen].mean(axis=1) for v, chosen in zip(groups.values(), drawn, strict=True)]
+    slopes = np.polyfit(np.log(ns), np.log(means), 1)[0]
     low, high = np.quantile(slopes, (0.025, 0.975))
-    return log_slope(ns, np.array([v.mean() for _, v in groups])), float(low), float(high)
+    return log_slope(ns, np.array([v.mean() for v in groups.values()])), float(low), float(high)
 
 
 @lru_cache(maxsize=256)
