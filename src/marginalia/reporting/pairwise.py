@@ -73,22 +73,20 @@ def pairwise(
     import pandas as pd
 
     both = values.reindex(columns=[first, second]).set_axis(["first", "second"], axis=1)
+    firsts, seconds = both.to_numpy(float).T
+    levels = [both.index.get_level_values(name) for name in by]
     cells = []
-    key: Any
-    one: Any
-    other: Any
-    for key, cell in both.groupby(level=list(by), sort=False):
-        one, other = cell["first"], cell["second"]
-        n, n_other = one.count(), other.count()
+    for place in _places(both.groupby(level=list(by), sort=False).ngroup().to_numpy()):
+        (mean, sem, n), (baseline, sem_other, n_other) = _mean(firsts[place]), _mean(seconds[place])
         if paired:
-            gaps = one - other
-            difference, stderr, n_trials = gaps.mean(), gaps.sem(), gaps.count()
+            difference, stderr, n_trials = _mean(firsts[place] - seconds[place])
             df = n_trials - 1.0
         else:
-            difference, n_trials = one.mean() - other.mean(), min(n, n_other)
-            stderr, df = welch(one.sem(), n, other.sem(), n_other)
+            difference, n_trials = mean - baseline, min(n, n_other)
+            stderr, df = welch(sem, n, sem_other, n_other)
         if n and n_other:
-            cells.append((*key, difference if higher_is_better else -difference, stderr, df, other.mean(), n_trials))
+            difference = difference if higher_is_better else -difference
+            cells.append((*(level[place[0]] for level in levels), difference, stderr, df, baseline, n_trials))
     found = pd.DataFrame(cells, columns=[*by, "difference", "stderr", "df", "baseline", "n_trials"])
     found = found.astype({"difference": float, "stderr": float, "df": float, "baseline": float, "n_trials": int})
     found["margin"] = margin * found["baseline"].abs() if relative else margin
@@ -96,6 +94,21 @@ def pairwise(
     found["bound"] = smallest_margin(*statistic, test)
     found["p"] = p_value(*statistic, test, found["margin"])
     return found
+
+
+def _places(groups: NDArray[np.integer[Any]]) -> list[NDArray[np.intp]]:
+    """Return the places of the rows of each group, by its number; -1 is no group."""
+    order = np.argsort(groups, kind="stable")[np.count_nonzero(groups < 0) :]
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
+
+
+def _mean(values: NDArray[np.float64]) -> tuple[float, float, int]:
+    """Return the mean of the numbers in `values`, its standard error and their number. NaN is no number."""
+    there = ~np.isnan(values)
+    n = int(np.count_nonzero(there))
+    mean = np.where(there, values, 0.0).sum() / n if n else np.nan
+    squares = np.where(there, (mean - values) ** 2, 0.0).sum()
+    return mean, np.sqrt(squares / (n - 1)) / np.sqrt(n) if n > 1 else np.nan, n
 
 
 def p_value(
