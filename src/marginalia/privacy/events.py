@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias, TypeGuard, get_args
@@ -324,9 +325,16 @@ def count_events(event: Event) -> dict[Event, int]:
     """
     counts: dict[Event, int] = {}
     for each, count in flattened((event,)):
-        key = replace(each, label="") if each.label else each
+        key = _without_label(each) if each.label else each
         counts[key] = counts.get(key, 0) + count
     return counts
+
+
+def _without_label(event: Event) -> Event:
+    """Return `event` with an empty label. Its parameters are in range: `dataclasses.replace` would check them again."""
+    copied = copy(event)
+    object.__setattr__(copied, "label", "")
+    return copied
 
 
 def count_kinds(charged: Mapping[Event, int]) -> str:
