@@ -30,7 +30,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -330,22 +330,30 @@ def _distribution(key: _Key, relation: Relation, width: float) -> Any:
     if relation is Relation.REPLACE_ONE:
         neighbours = NeighboringRelation.REPLACE_ONE
     mu, laplace, selections, poisson = key
-    total = library.identity(value_discretization_interval=width)
-    if mu > 0:
-        total = total.compose(library.from_gaussian_mechanism(1.0, mu, value_discretization_interval=width))
+    parts = [_gaussian(mu, width)] if mu > 0 else []
     for (rate, multiplier), steps in poisson:
         one = library.from_gaussian_mechanism(
             multiplier, value_discretization_interval=width, sampling_prob=rate, neighboring_relation=neighbours
         )
-        total = total.compose(one.self_compose(steps))
+        parts.append(one.self_compose(steps))
     for scale, count in laplace:
-        one = library.from_laplace_mechanism(scale, value_discretization_interval=width)
-        total = total.compose(one.self_compose(count))
+        parts.append(library.from_laplace_mechanism(scale, value_discretization_interval=width).self_compose(count))
     for e, count in selections:
         one = _selection(e, width)
         few = 2 * count * e / width <= _FEW_CELLS
-        total = total.compose(_doubled(one, count) if few else one.self_compose(count))
-    return total
+        parts.append(_doubled(one, count) if few else one.self_compose(count))
+    if not parts:
+        return library.identity(value_discretization_interval=width)
+    return reduce(lambda total, one: total.compose(one), parts)
+
+
+def _gaussian(mu: float, width: float) -> Any:
+    """Return the loss distribution of a Gaussian release, N(mu²/2, mu²), on a grid that leaves out a mass of 1e-21."""
+    from scipy.special import log_ndtr, ndtr
+
+    cells = np.arange(math.floor((mu / 2 - 9.6) * mu / width), math.ceil((mu / 2 + 9.6) * mu / width) + 1)
+    s = cells * width
+    return _on_grid(width, cells, ndtr(mu / 2 - s / mu) - np.exp(s + log_ndtr(-mu / 2 - s / mu)))
 
 
 def _doubled(one: Any, count: int) -> Any:
@@ -405,10 +413,11 @@ def _lower_hull(profile: Profile, reach: float, size: int) -> tuple[Array, Array
 
 def _on_grid(width: float, cells: NDArray[np.int64], profile: Array) -> Any:
     """Return the loss distribution that connects the points of a profile at the edges of a grid."""
-    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(profile, 0, 1)))
+    profile = np.clip(profile, 0, 1)
+    return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots_fixed_gap(width, cells[0], cells[-1], profile))
 
 
 def _width(parts: _Composition) -> float:
@@ -489,6 +498,7 @@ def _profile(event: Event, relation: Relation) -> Profile:
     raise PrivacyError(f"not independently recomputed: {type(event).__name__}")
 
 
+@lru_cache(maxsize=16)  # of 700 kB; the methods of a sweep have few privacy budgets
 def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     """Return E[(1 - e^(eps - g(Y)))₊], Y ~ N(0, τ²), as a function of eps: a plain sum over a grid of Y.
 
