@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """The repository as far as the tutorials need it; the working folder."""
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "notebooks"):
+    for name in ("Snakefile", "config.yaml", ".test", "workflow", "profiles", "notebooks"):
         (tmp_path / name).symlink_to(ROOT / name)
     ignored = shutil.ignore_patterns("*.csv", "*.json", "*.html", "*.npz", "*.book", "*.domain.yaml")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
