@@ -10,10 +10,11 @@ import pytest
 
 from marginalia import papers
 from marginalia.errors import InputError
-from marginalia.papers.claims import Found, Names, read, verdicts
+from marginalia.papers.claims import Difference, Found, Names, read, verdicts
 from marginalia.papers.registry import experiment
 from marginalia.reporting.verdicts import COLUMNS
 
+ROOT = Path(__file__).resolve().parents[2]
 FILES = {path.parent.name: path for path in sorted(Path(papers.__file__).parent.glob("*/claims.yaml"))}
 CLAIMS = {paper: read(path) for paper, path in FILES.items()}
 TESTS = [(paper, claim, test) for paper, claims in CLAIMS.items() for claim in claims for test in claim.test]
@@ -63,6 +64,28 @@ def test_the_margin_of_a_test_stands_in_its_criterion():
             paper,
             claim.id,
         )
+
+
+@pytest.mark.parametrize("paper", sorted(set(CLAIMS) - {"cross_paper", "dd_ssp"}))  # these two take trials
+def test_the_published_tables_give_the_published_verdicts_and_turned_ones_do_not(paper):
+    folder = ROOT / "results/paper" / paper / "tables"
+    tables = {path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}
+    published = tables[f"{paper}_verdicts"].set_index("id")
+    tested = [claim for claim in CLAIMS[paper] if claim.test]
+    judge = experiment(f"{paper}_verdicts").tables
+    found = judge(pd.DataFrame(), tables).set_index("id")
+    ids = [claim.id for claim in tested]
+    assert (
+        found.loc[ids, ["held", "tested"]].to_numpy().tolist()
+        == published.loc[ids, ["held", "tested"]].to_numpy().tolist()
+    )
+    turned = {
+        name: table.assign(difference=-table["difference"]) for name, table in tables.items() if "difference" in table
+    }
+    after = judge(pd.DataFrame(), {**tables, **turned}).set_index("id")
+    for claim in tested:
+        if any(isinstance(test, Difference) and (test.better or "").endswith("difference") for test in claim.test):
+            assert after.loc[claim.id, "held"] <= found.loc[claim.id, "tested"] - found.loc[claim.id, "held"], claim.id
 
 
 TOY = """
