@@ -71,7 +71,7 @@ def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path)
     assert 'class="private" role="note"><strong>PRIVATE: for the owner of the rows of mine.' in top
     assert "May I publish this? No. The errors on this page are exact on private rows" in top
     assert "The sweep kept no budget file, so the total privacy cost of all fits is unknown." in top
-    assert len(re.findall(rf'<span id="title-[^>]*>[^<]*{re.escape(NOTE)}', text)) == 2  # two tables
+    assert len(re.findall(rf'<span id="title-[^>]*>[^<]*{re.escape(NOTE[:-1])}', text)) == 2  # two tables
     assert len(re.findall(rf"<figcaption>[^<]*{re.escape(NOTE)}", text)) == 1
     assert "This page, its tables and figures</dt><dd><b>No.</b>" in text
     assert stat.S_IMODE(os.stat(tmp_path / "own.html").st_mode) == 0o600
