@@ -33,9 +33,10 @@ def adapter(library: str) -> Path:
     return path.absolute()
 
 
-def absent(library: str) -> str:
-    """Return the packages of `MAIN` that a peer needs and that are not installed, as text; nothing is imported."""
-    return " and ".join(name for name in MAIN.get(library, ()) if importlib.util.find_spec(name) is None)
+def problem_here(library: str) -> str:
+    """Return which packages of `MAIN` a peer needs that are not installed, in one line, or nothing; none is imported."""
+    missing = " and ".join(name for name in MAIN.get(library, ()) if importlib.util.find_spec(name) is None)
+    return f"{missing} not installed (envs/install.py, or pip install 'marginalia[torch]')" if missing else ""
 
 
 def python_of(library: str) -> str:

@@ -29,9 +29,8 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.peers import harness
 from marginalia.peers.claim import Claim
-from marginalia.peers.environment import adapter, python_of
+from marginalia.peers.environment import adapter, problem_here, python_of
 from marginalia.peers.exchange import exchange
-from marginalia.peers.record import problem_of
 from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
@@ -211,7 +210,7 @@ class LearnerHere(PeerLearner):
 
     def fit(self, table: Table, target: str) -> Self:
         """Fit the model by the adapter in this package."""
-        if problem := problem_of(f"peer/{self.library}/{self.method}"):
+        if problem := problem_here(self.library):
             raise InputError(f"peer '{self.library}': {problem}")
         columns, facts = self.given(_in_memory(table), target)
         y = columns.pop("y")

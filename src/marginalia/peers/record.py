@@ -14,7 +14,7 @@ from typing import Any
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import LEARNERS, NON_PRIVATE, Arm, Kind, Method
 from marginalia.peers.claim import CLAIMED
-from marginalia.peers.environment import MAIN, absent, adapter, lock_hash
+from marginalia.peers.environment import MAIN, adapter, lock_hash, problem_here
 
 PREFIX = "peer/"
 _RELATIONS = {"add_remove", "replace_one"}
@@ -56,8 +56,7 @@ def problem_of(name: str) -> str:
     >>> problem_of("aim"), problem_of("peer/mbi/aim")
     ('', '')
     """
-    missing = absent(_parts(name)[0]) if runs_here(name) else ""
-    return f"{missing} not installed (envs/install.py, or pip install 'marginalia[torch]')" if missing else ""
+    return problem_here(_parts(name)[0]) if runs_here(name) else ""
 
 
 def record(name: str) -> PeerMethod:
