@@ -34,7 +34,7 @@ def adapter(library: str) -> Path:
 
 
 def problem_here(library: str) -> str:
-    """Return which packages of `MAIN` a peer needs that are not installed, in one line, or nothing; none is imported."""
+    """Return which packages that a peer needs in `MAIN` are not installed, in one line; none is imported."""
     missing = " and ".join(name for name in MAIN.get(library, ()) if importlib.util.find_spec(name) is None)
     return f"{missing} not installed (envs/install.py, or pip install 'marginalia[torch]')" if missing else ""
 
