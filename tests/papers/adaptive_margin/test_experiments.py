@@ -207,7 +207,7 @@ class TestBounds:
     @pytest.mark.slow
     def test_rows_of_the_tables(self):
         _, _, rows, tables = run_all(
-            "adaptive_margin_x7", sets=["separable"], rows=300, share=0.01, trials=1, margins=31
+            "adaptive_margin_x7", datasets=["separable"], rows=300, share=0.01, trials=1, margins=31
         )
         lines = tables["adaptive_margin_x7_rows"].set_index(["table", "source", "margin"])["bound"]
         # Separable with margin .2 and n = 10,000: 1/(n gamma²) = .0025, 1/(sqrt(n) gamma) = .05.

@@ -193,7 +193,7 @@ def test_counting_by_squares_gives_the_same_total_weight(m, k, d):
 
 @pytest.mark.slow
 def test_the_slope_of_the_noise_term_approaches_the_asymptote():
-    table = asymptote()
+    table = pd.DataFrame(asymptote())
     windows = [c for c in table if c.startswith("n_")]
     assert windows == ["n_1e3_1e4", "n_1e4_1e5", "n_1e6_1e7"]
     distance = table[windows].sub(table["asymptotic"], axis=0).abs()
