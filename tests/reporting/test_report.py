@@ -172,6 +172,14 @@ def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
     other = arguments["tables"]["timings"].head(2)
     text = rewrite(tmp_path, arguments, tables=arguments["tables"] | {"comparison_excess_risk_table2": other})
     assert "comparison excess risk table2" in text
+    text = rewrite(
+        tmp_path,
+        arguments,
+        tables=arguments["tables"] | {"mine": other},  # of an experiment without a figure
+        titles=arguments.get("titles", {}) | {"mine": "What I measured"},
+        captions=arguments["captions"] | {"mine": "In seconds."},
+    )
+    assert "What I measured. In seconds" in text
 
 
 @pytest.mark.slow

@@ -121,10 +121,11 @@ class _Content:
     titles: dict[str, str]
 
     def add(self, experiment: Experiment, settings: Mapping[str, Any], made: Mapping[str, pd.DataFrame]) -> None:
-        """Take in the figure of an experiment, which is drawn from the tables `made`."""
-        self.drawing[experiment.id] = partial(experiments.draw, experiment, dict(made), settings)
+        """Take in the title and the caption of an experiment, and its figure, drawn from the tables `made`."""
+        if experiment.figure:
+            self.drawing[experiment.id] = partial(experiments.draw, experiment, dict(made), settings)
         self.captions[experiment.id] = experiments.caption(experiment, dict(made))
-        self.titles[experiment.id] = experiment.title or experiment.id
+        self.titles[experiment.id] = experiment.title
 
 
 def _content(
@@ -140,8 +141,7 @@ def _content(
     for name, (experiment, settings, _) in chosen.items():
         if not experiment.rows:
             tables[name] = _needed(folder, name)
-            if experiment.figure:
-                content.add(experiment, settings, {name: tables[name]})
+            content.add(experiment, settings, {name: tables[name]})
     for name, (block, table) in content.shown.items():
         frame = tables[table][tables[table]["experiment"] == block]
         content.drawing[name] = partial(figures.sweep_figure, tables, block, table)
@@ -151,9 +151,8 @@ def _content(
             if name not in rows.studies:
                 raise InputError(f"{folder / FILE} has no rows of the study {name}")
             tables[name] = _needed(folder, name)
-            if experiment.figure:
-                made = studies[name] if studies else make_tables(experiment, rows.studies[name], settings)
-                content.add(experiment, settings, made)
+            made = studies[name] if studies else make_tables(experiment, rows.studies[name], settings)
+            content.add(experiment, settings, made)
     return content
 
 

@@ -246,8 +246,17 @@ def _claims(claims: Sequence[pd.DataFrame]) -> str:
     return f"Of {_count(sum(verdicts.values()), 'claim')} of the papers {_and(shown)}."
 
 
+def counted(n: int, what: str) -> tuple[str, str]:
+    """Return a number and what it counts, in the plural where the number asks for it.
+
+    >>> counted(1, "data set"), counted(0, "data set")
+    (('1', 'data set'), ('0', 'data sets'))
+    """
+    return str(n), what if n == 1 else f"{what}s"
+
+
 def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    return " ".join(counted(n, what))
 
 
 def _named(datasets: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from marginalia.privacy.verify import verify
 from marginalia.reporting.arms import plain_names
 from marginalia.reporting.formats import epsilon_name, span
 from marginalia.reporting.html import page_tables
-from marginalia.reporting.html.opening import VERDICTS, publishing, sentences, warning, worth
+from marginalia.reporting.html.opening import VERDICTS, counted, publishing, sentences, warning, worth
 from marginalia.reporting.html.page import image, render
 from marginalia.reporting.html.page_tables import HtmlTable
 from marginalia.reporting.style import RELATION_NAMES, arm_name, method_rank
@@ -55,7 +55,7 @@ def write_report(
         figure of its name. Sections without a table are left out. ``ties`` are those of `arms.tied_with_best`.
     figures : mapping of name to Figure
         Named by the table they show (``mse``) or by experiment and table (``f3a_mse``).
-    captions, titles : mapping of figure name to str
+    captions, titles : mapping of figure or table name to str
         Headings are needed for figures that are not named after a table of this package.
     studies : sequence of str
         Titles of the experiments with runs of their own.
@@ -74,7 +74,9 @@ def write_report(
     headlines = [tables[metric] for metric in present if metric in HEADLINES]
     aggregates = [tables[metric] for metric in present]
     private = warning(datasets_info)
-    others = {name: _other(frame, name) for name, frame in tables.items() if name not in _OF_SWEEP}
+    titles = titles or {}
+    said = {name: f"{titles.get(name, '')}. {captions.get(name, '')}".strip(". ") for name in tables.keys() - figures}
+    others = {name: _other(frame, name, said.get(name, "")) for name, frame in tables.items() if name not in _OF_SWEEP}
     html = render(
         "report.html.j2",
         title=title,
@@ -91,7 +93,7 @@ def write_report(
         figures=[
             {
                 "name": name,
-                "title": (titles or {}).get(name) or _heading(name),
+                "title": titles.get(name) or _heading(name),
                 "caption": captions[name],
                 "image": image(figure, captions[name].split(". ")[0]),
                 "table": others.get(name),
@@ -121,11 +123,11 @@ def _results(aggregates: pd.DataFrame, metric: str) -> HtmlTable:
     return page_tables.results_table(aggregates, metric, caption)
 
 
-def _other(frame: pd.DataFrame, name: str) -> HtmlTable:
+def _other(frame: pd.DataFrame, name: str, caption: str) -> HtmlTable:
     if name.endswith(VERDICTS):
         caption = f"Claims: {name.removesuffix(VERDICTS).replace('_', ' ')}"
         return page_tables.claims_table(frame, name, caption)
-    return page_tables.plain_table(frame, name, name.replace("_", " "), file=page_tables.file_of(name))
+    return page_tables.plain_table(frame, name, caption or name.replace("_", " "), file=page_tables.file_of(name))
 
 
 def _facts(
@@ -137,12 +139,13 @@ def _facts(
     """Return the headline figures as (value, what it counts)."""
     rows = pd.concat(aggregates, ignore_index=True) if aggregates else pd.DataFrame()
     n_datasets = rows["dataset"].nunique() if aggregates else sum(d.get("status") == "used" for d in datasets_info)
-    facts = [*([(str(n_studies), "experiments")] if n_studies else []), (str(n_datasets), "data sets")]
+    facts = [counted(n_studies, "experiment")] if n_studies else []
+    facts.append(counted(n_datasets, "data set"))
     if aggregates:
         private = rows[rows["calibration"] != NON_PRIVATE]
         facts += [
             (str(len(private[list(ARM)].drop_duplicates())), "private methods and variants"),
-            (span(private["epsilon"]), f"ε ({private['epsilon'].nunique()} values)"),
+            (span(private["epsilon"]), f"ε ({' '.join(counted(private['epsilon'].nunique(), 'value'))})"),
             (span(rows["n_trials"]), "trials per setting"),
             (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
         ]
