@@ -33,6 +33,9 @@ def chosen(studies):
         ({"chebyshev_x1": {"trials": "many"}}, "trials: expected a number, got 'many'; the default is 10"),
         ({"chebyshev_x1": {"trials": True}}, "trials: expected a number, got True"),
         ({"chebyshev_x1": {"trials": 2.5}}, "trials: expected a whole number, got 2.5"),
+        ({"chebyshev_x1": {"trials": float("inf")}}, "trials: expected a number, got inf"),
+        ({"chebyshev_x3": {"epsilons": [1, float("nan")]}}, "epsilons: expected a number, got nan"),
+        ({"reduced_space_f": {"attributes": [6, 8, 6]}}, "part '6' stands twice"),
         ({"chebyshev_x1": {"trials": 0}}, "trials: expected more than 0, got 0"),
         ({"chebyshev_x3": {"epsilons": 1}}, "epsilons: expected a list, got 1"),
         ({"chebyshev_x3": {"epsilons": [1, "a"]}}, "epsilons: expected a number, got 'a'"),
@@ -58,6 +61,7 @@ def test_wrong_settings_fail_at_the_plan_with_one_line(studies, said):
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
         ("x = 1", "expected one Experiment at the top level, found 0"),
         ("a, b = Experiment('a'), Experiment('b')", "expected one Experiment at the top level, found 2"),
+        ("a, b = (Experiment('a', rows=print, keys=k) for k in (('x',), ('y',)))", "at the top level, found 2"),
         ("a = Experiment('a', rows=print)", "experiment 'a' has neither 'tables' nor 'keys'"),
         ("a = Experiment('../a', rows=print, keys=('x',))", "the id '../a' is no name of a file"),
         ("a = Experiment('dd_ssp_cert', rows=print, keys=('x',))", "the id 'dd_ssp_cert' is taken"),
@@ -110,6 +114,18 @@ def test_a_function_gets_what_the_experiment_declares():
     assert make_tables(both, rows, {"k": 2}, {"a": {"a": 3, "a_more": 4}, "c": {"c": 5}}) == {
         "b": ({"k": 2}, {"a": 3, "a_more": 4})
     }
+
+
+def test_a_setting_of_ones_own_may_have_the_name_of_an_old_one(tmp_path):
+    (tmp_path / "mine.py").write_text(f"{HEAD}a = Experiment('a', rows=print, keys=('x',), defaults={{'sets': 3}})")
+    one = chosen([{"file": str(tmp_path / "mine.py"), "settings": {"sets": 2}}])["a"]
+    assert one.settings == {"sets": 2}
+
+
+@pytest.mark.parametrize(("names", "said"), [(["b"], "no table 'a'"), (["a", "mse"], "'mse' is a table of the sweep")])
+def test_tables_that_lack_the_main_one_or_replace_one_of_the_sweep_are_one_line(names, said):
+    with pytest.raises(InputError, match=said):
+        make_tables(Experiment("a", tables=lambda rows: dict.fromkeys(names, rows)), pd.DataFrame(), {})
 
 
 def test_a_part_is_a_value_of_a_setting_or_the_only_one():

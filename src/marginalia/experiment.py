@@ -8,6 +8,7 @@ imports all of them, so pandas and Matplotlib are imported inside the functions 
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -143,8 +144,8 @@ class Experiment:
         Raises
         ------
         InputError
-            A setting that the experiment does not have; a value that is not of the kind of the default; a name that is
-        not in the default list of names (nor in `datasets`, where that lists data sets); or nothing is left to run.
+            The experiment has no such setting, the value is not of the kind of the default, or the default is a list of
+            names and lacks this one (of data sets: `datasets` lacks it too). Or no part is left, or one stands twice.
         """
         for key, value in given.items():
             if key not in self.defaults:
@@ -165,6 +166,8 @@ class Experiment:
                 raise InputError(f"study '{self.id}': its parts: {type(error).__name__}: {error}") from None
             if not parts:
                 raise InputError(f"study '{self.id}': these settings leave nothing to run")
+            if twice := [part for part in parts if parts.count(part) > 1]:
+                raise InputError(f"study '{self.id}': part '{twice[0]}' stands twice, and its rows would count twice")
             if odd := [part for part in parts if "/" in part or part[:1] in (".", "")]:
                 raise InputError(
                     f"study '{self.id}': part '{odd[0]}' is no name of a file; leave out /, and . in front"
@@ -173,17 +176,18 @@ class Experiment:
 
 
 def _unlike(value: Any, default: Any) -> str:
-    """Say how a setting is of another kind than its default: 3 is like 5, -3 and [3] are not; nothing where it is."""
+    """Say how a setting is of another kind than its default (3 is like 5, -3 and [3] are not), or return nothing."""
     if isinstance(default, Mapping):
         return "" if isinstance(value, Mapping) else f"expected 'key: value' lines, got {_shown(value)}"
     if isinstance(default, list | tuple):
         if not isinstance(value, list | tuple) or not value:
             return f"expected a list, got {_shown(value)}"
-        kinds = [item for item in default if not isinstance(item, list | tuple | Mapping)]
-        return next((wrong for item in value if kinds and (wrong := _unlike(item, kinds[0] if len(kinds) else ""))), "")
+        if not default or isinstance(default[0], list | tuple | Mapping):
+            return ""
+        return next(filter(None, (_unlike(item, default[0]) for item in value)), "")
     if isinstance(default, str):
         return "" if isinstance(value, str) else f"expected a name, got {_shown(value)}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return f"expected a number, got {_shown(value)}"
     if isinstance(default, int) and value != int(value):
         return f"expected a whole number, got {_shown(value)}"
@@ -203,13 +207,14 @@ def own_experiment(path: str, taken: Container[str]) -> Experiment:
     InputError
         The file is not there or cannot be imported, has no experiment or several, or one that makes no table.
     """
-    found = [value for value in vars(import_file(Path(path))).values() if isinstance(value, Experiment)]
-    if len({experiment.id for experiment in found}) != 1:
+    values = vars(import_file(Path(path))).values()
+    found = list({id(value): value for value in values if isinstance(value, Experiment)}.values())
+    if len(found) != 1:
         raise InputError(
             f"{path}: expected one Experiment at the top level, found {len(found)}; write EXPERIMENT = "
             "Experiment(...), with 'from marginalia.experiment import Experiment'"
         )
-    own = found[0]
+    (own,) = found
     if not re.fullmatch(r"[A-Za-z]\w*", own.id, re.ASCII):
         raise InputError(f"{path}: the id '{own.id}' is no name of a file; take letters, digits and _")
     if own.id in taken:

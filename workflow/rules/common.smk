@@ -142,8 +142,12 @@ def parts_of_needed_studies(wildcards):
     return parts_of(needed_studies(wildcards))
 
 
-def settings_of_needed_studies(wildcards):
-    return {name: SWEEP.studies[name].settings for name in needed_studies(wildcards)}
+def needed_experiments(wildcards):
+    """Return file and settings of each experiment whose tables an experiment needs."""
+    return {
+        name: (SWEEP.studies[name].file, SWEEP.studies[name].settings)
+        for name in needed_studies(wildcards)
+    }
 
 
 def data_of_study(wildcards):

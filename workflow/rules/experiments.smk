@@ -52,7 +52,7 @@ rule tabulate_experiment:
     params:
         file=file_of_study,
         settings=settings_of_study,
-        needs=settings_of_needed_studies,
+        needs=needed_experiments,
         titles=SWEEP.config.titles(),
         presentations=SWEEP.config.presentations(),
         code=version_of_study,

@@ -15,9 +15,9 @@ with logged(snakemake.log[0]):
 
     chosen, settings = experiment(snakemake.wildcards.study, snakemake.params.file), snakemake.params.settings
     others = {}
-    for name, others_settings in snakemake.params.needs.items():
-        other, parts = experiment(name), [path for path in snakemake.input.needs if Path(path).parent.name == name]
-        others[name] = experiments.make_tables(other, read_rows(parts), others_settings)
+    for name, (file, others_settings) in snakemake.params.needs.items():
+        parts = [path for path in snakemake.input.needs if Path(path).parent.name == name]
+        others[name] = experiments.make_tables(experiment(name, file), read_rows(parts), others_settings)
     rows = read_rows(snakemake.input.rows) if chosen.rows else read_records(snakemake.input.rows)
     tables = experiments.make_tables(chosen, rows, settings, others)
     folder = Path(snakemake.output.table).parent

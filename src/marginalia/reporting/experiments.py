@@ -9,11 +9,14 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
+from marginalia.errors import InputError
 from marginalia.experiment import Curves, Experiment, Figure, Frame, Settings, Tables
 from marginalia.reporting import formats
 from marginalia.reporting.means import mean_table, rounded
 from marginalia.reporting.panels import curve, drawing, log_axis, look
 from marginalia.reporting.style import RC
+from marginalia.sweep.metrics import METRICS
+from marginalia.sweep.resolve import OTHER_TABLES
 
 UNREPEATED = ("seconds", "peak_mb")  # columns of rows that differ each time
 
@@ -29,6 +32,11 @@ def make_tables(experiment: Experiment, rows: Frame, settings: Settings, others:
     settings : mapping
     others : mapping of id to tables
         Of other experiments: those that it needs are handed to it.
+
+    Raises
+    ------
+    InputError
+        There is no main table, or a table has the name of one of the sweep.
     """
     if experiment.tables is None:
         return {experiment.id: _means(rows, experiment.keys)}
@@ -36,7 +44,12 @@ def make_tables(experiment: Experiment, rows: Frame, settings: Settings, others:
     if experiment.needs:
         given.append({name: table for other in experiment.needs for name, table in others.get(other, {}).items()})
     made = experiment.tables(rows, *given)
-    return made if isinstance(made, dict) else {experiment.id: made}
+    made = made if isinstance(made, dict) else {experiment.id: made}
+    if experiment.id not in made:
+        raise InputError(f"experiment '{experiment.id}': 'tables' returns no table '{experiment.id}', the main one")
+    if taken := made.keys() & {*METRICS, *OTHER_TABLES}:
+        raise InputError(f"experiment '{experiment.id}': '{min(taken)}' is a table of the sweep; rename yours")
+    return made
 
 
 def write_tables(tables: Tables, folder: Path) -> None:

@@ -206,7 +206,7 @@ def chosen_experiments(config: Config, known: Mapping[str, Experiment]) -> dict[
             raise unknown_name("study", str(choice.id), with_runs)
         if one.id in chosen:
             raise InputError(f"studies: '{one.id}' is chosen twice; take one out")
-        if "sets" in choice.settings:
+        if "sets" in choice.settings and "sets" not in one.defaults:
             raise InputError(f"study '{one.id}': the setting 'sets' is called 'datasets' in 3.0; rename it")
         if "feature_files" in choice.settings:
             raise InputError(
