@@ -67,8 +67,19 @@ def test_packed_files(tmp_path, monkeypatch):
             read_raw(tmp_path / name)
     with zipfile.ZipFile(tmp_path / "t.zip", "a") as archive:
         archive.writestr("u.csv", content)
-    with pytest.raises(InputError, match="a zip with 2 files"):
+    with pytest.raises(InputError, match=r"a zip with 2 files \(t\.csv, u\.csv\); unpack it and name the table"):
         read_raw(tmp_path / "t.zip")
+
+
+def test_of_a_zip_what_a_system_adds_is_not_read(tmp_path):
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        for name, content in (("data/", ""), ("data/t.csv", "a,b c\n1,x\n2,\n"), ("__MACOSX/data/._t.csv", "?")):
+            archive.writestr(name, content)
+    assert read(tmp_path, (tmp_path / "one.zip").read_bytes(), "t.zip") == TABLE
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.write(tmp_path / "one.zip", "t.csv.zip")
+    with pytest.raises(InputError, match="a packed file inside a packed one"):
+        read_raw(tmp_path / "two.zip")
 
 
 def test_a_zip_is_streamed_and_a_protected_one_is_one_line(tmp_path):
@@ -89,9 +100,10 @@ def test_workbooks_are_called_so(tmp_path):
         for name in ("[Content_Types].xml", "xl/workbook.xml"):
             archive.writestr(name, "<x/>")
     (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0" + bytes(100))
-    for path in tmp_path.iterdir():
-        with pytest.raises(InputError, match="an Excel workbook; save the sheet as CSV in UTF-8"):
-            read_raw(path)
+    (tmp_path / "new.xlsx").rename(tmp_path / "new.csv")
+    for name, fix in (("new.csv", "let its name end in .xlsx"), ("old.xls", "save it as .xlsx")):
+        with pytest.raises(InputError, match=f"{name}: an Excel workbook.*; {fix}"):
+            read_raw(tmp_path / name)
 
 
 def test_one_column_and_many_columns(tmp_path):
@@ -119,6 +131,17 @@ def test_cells_stay_text(tmp_path):
         (b"a,b\n1,2\n3,\x00\n", "line 3: a NUL byte"),
         ("a,b\n1,\n2,caf\xe9\n".encode("latin-1"), r"line 3: byte 0xe9 is not UTF-8 \(Latin-1: '\xe9'\)"),
         ("a,b\n1,2\n".encode("utf-16"), "the file is UTF-16; save it as UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "the file is UTF-16; save it as UTF-8"),
+        (b"# by SAP\na;b\n1;2\n", "line 1 is a comment; remove it, so that the first line names the columns"),
+        (b"# by SAP, 2024\n#\na,b\n1,2\n", "lines 1 to 2 are comments; remove them"),
+        (b"// by SAP\n\na,b\n1,2\n", "line 1 is a comment"),
+        (b"Stays, 2024\na;b;c\n1;2;3\n", "row 0: 1 cell, the header has 2 .*; remove lines above the header"),
+        (b"a,b\n1,2,3\n4,5,6\n", "row 0: 3 cells, the header has 2 .*, give each column a name in it"),
+        (b"39,x,13\n50,y,13\n13,x,9\n".replace(b"39", b"13"), "'13' stands twice.*, or add a header line"),
+        (b"PAR1" + bytes(9), "a Parquet file; let its name end in .parquet"),
+        (b"<stata_dta><header>" + bytes(9), "a Stata file; let its name end in .dta"),
+        (b"$FL2@(#) SPSS" + bytes(9), "an SPSS file; let its name end in .sav"),
+        (gzip.compress(b"RDX3\nX\n" + bytes(9)), "a file of R"),
         (b"\x1f\x8b\x08", "the packed file is damaged"),
         (b"PK\x03\x04", "the packed file is damaged"),
         (b"a,b,a\n1,2,3\n", "column 'a' stands twice in the header"),

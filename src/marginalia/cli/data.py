@@ -93,7 +93,9 @@ def init(
     from marginalia.data.drafting import as_yaml, draft, questions
     from marginalia.data.encode import known_labels, losses_of
     from marginalia.data.files import write_text
+    from marginalia.data.headers import second_header, value_in_header
     from marginalia.data.reading import read_raw
+    from marginalia.data.values import shown
 
     target = out or file.with_suffix(".domain.yaml")
     if target.exists():
@@ -103,6 +105,10 @@ def init(
     frame = read_raw(file)
     if frame.empty:
         raise InputError(f"{file}: the table has no rows")
+    if value := value_in_header(list(frame.columns)):
+        raise InputError(f"{file}: the first line holds a value ({shown(value)}) and no names; add a header line")
+    if units := second_header(frame):
+        raise InputError(f"{file}: row 0 holds no values ({units}); remove the second header line")
     try:
         found = draft(frame, missing=tuple(dict.fromkeys(mark.strip() for mark in missing or ())))
     except InputError as error:

@@ -27,11 +27,30 @@ from marginalia.errors import InputError
 
 SEPARATORS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"\Asep=[,;\t|]\r?\n")  # for Excel; the separator is found without it
-_WORKBOOK = "an Excel workbook; save the sheet as CSV in UTF-8"
+# What a file is that does not begin as text, and what to do with it.
+_OTHER_FILES = {
+    b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind; save it as .xlsx, or the sheet as CSV in UTF-8",
+    b"PK\x03\x04": "a packed file inside a packed one; unpack it first",
+    b"PAR1": "a Parquet file; let its name end in .parquet",
+    b"<stata_dta>": "a Stata file; let its name end in .dta",
+    b"$FL2": "an SPSS file; let its name end in .sav",
+    b"$FL3": "an SPSS file; let its name end in .zsav",
+    bytes(12) + b"\xc2\xea\x81\x60": "a SAS file; let its name end in .sas7bdat",
+    b"HEADER RECORD*******LIBRARY": "a SAS transport file; let its name end in .xpt",
+    b"RDX": "a file of R; write the table by write.csv(row.names = FALSE)",
+    b"X\n\0": "a file of R; write the table by write.csv(row.names = FALSE)",
+    b"ARROW1": "an Arrow file; write the table as Parquet",
+    b"SQLite format 3": "an SQLite database; export the table as CSV",
+    codecs.BOM_UTF16_LE: "the file is UTF-16; save it as UTF-8",
+    codecs.BOM_UTF16_BE: "the file is UTF-16; save it as UTF-8",
+}
+_WORKBOOK = "an Excel workbook; let its name end in .xlsx"
+_COMMENTS = ("#", "//", "%", "--")  # how a line begins that is for people
 _SAMPLE = 200  # rows to find the separator with
 _PART = 2**22  # bytes that are read at once; the first part holds the header
 _LONGEST = 2**24  # bytes of a row
 _ROWS = 65536  # that the csv module reads at once
+_UNREAD = re.compile(r"/$|(^|/)(__MACOSX/|\.)")  # in a zip: folders, and what macOS adds
 _UNEVEN = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # Arrow's words
 
 
@@ -142,7 +161,9 @@ class CSVFile:
     def _uneven(self, row: int, cells: int) -> InputError:
         width = len(self.names)
         many = f"{cells} cell{'s' if cells > 1 else ''}, the header has {width} (rows count from 0, without the header)"
-        fix = "remove lines above the header" if width == 1 else "quote cells that hold the separator"
+        fix = "quote cells that hold the separator"
+        if not row:  # then it may be the header that is wrong
+            fix = f"remove lines above the header, give each column a name in it, or {fix}"
         return InputError(f"{self.path}, row {row}: {many}; {fix}")
 
 
@@ -168,22 +189,24 @@ def _opened(path: str) -> IO[bytes]:
     if not magic.startswith(b"PK"):
         return open(path, "rb")
     with zipfile.ZipFile(path) as archive:
-        if "xl/workbook.xml" in (names := archive.namelist()):
+        if "xl/workbook.xml" in archive.namelist():
             raise InputError(f"{path}: {_WORKBOOK}")
-        if len(names) != 1:
-            raise InputError(f"{path}: a zip with {len(names)} files; unpack it and name the table")
-        if archive.infolist()[0].flag_bits & 1:
+        files = [file for file in archive.infolist() if not _UNREAD.search(file.filename)]
+        if len(files) != 1:
+            some = f" ({', '.join(file.filename for file in files[:3])}{', ...' * (len(files) > 3)})" if files else ""
+            raise InputError(f"{path}: a zip with {len(files)} files{some}; unpack it and name the table")
+        if files[0].flag_bits & 1:
             raise NotImplementedError("encrypted")
-        return archive.open(names[0])
+        return archive.open(files[0])
 
 
 def _checked(path: str, parts: Iterable[bytes], largest: int | None) -> Iterator[bytes]:
     """Yield the parts of a file, one at least; InputError where they are not text in UTF-8."""
     decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), 1, 0
     for part in chain(parts, [b""]):
-        if not size and part.startswith(b"\xd0\xcf\x11\xe0"):
-            raise InputError(f"{path}: {_WORKBOOK}")
-        if not size and part.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if not size and (other := next((what for magic, what in _OTHER_FILES.items() if part.startswith(magic)), "")):
+            raise InputError(f"{path}: {other}")
+        if not size and 0 in part[:2] and part[:40].count(0) * 2 == len(part[:40]):
             raise InputError(f"{path}: the file is UTF-16; save it as UTF-8")
         if (at := part.find(b"\0")) >= 0:
             line = part.count(b"\n", 0, at) + lines
@@ -210,9 +233,27 @@ def _header(path: str, first: bytes) -> tuple[str, list[str], int]:
     content = _SEPARATOR_LINE.sub("", text.removeprefix("\ufeff"), count=1)
     if not content.strip():
         raise InputError(f"{path}: the file is empty; a table needs a header line")
+    _check_no_comment(path, content)
     separator = found_separator(content)
-    names = next(row for row in csv_rows(io.StringIO(content, newline=""), separator) if row)
+    names = _first_row(content, separator)
     return separator, [name.strip() for name in names], len(text.encode()) - len(content.lstrip().encode())
+
+
+def _first_row(content: str, separator: str) -> list[str]:
+    return next(row for row in csv_rows(io.StringIO(content, newline=""), separator) if row)
+
+
+def _check_no_comment(path: str, content: str) -> None:
+    """Raise where lines above the header are comments: they have another number of cells."""
+    lines = [line for line in io.StringIO(content) if line.strip()]
+    above = next((i for i, line in enumerate(lines) if not line.startswith(_COMMENTS)), 0)
+    if not above:
+        return
+    below = "".join(lines[above:])
+    width = len(_first_row(below, separator := found_separator(below)))
+    if any(len(_first_row(line, separator)) != width for line in lines[:above]):
+        many = "line 1 is a comment; remove it" if above == 1 else f"lines 1 to {above} are comments; remove them"
+        raise InputError(f"{path}: {many}, so that the first line names the columns")
 
 
 def csv_rows(lines: Iterable[str], separator: str) -> Any:

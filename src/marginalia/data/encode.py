@@ -18,6 +18,7 @@ from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.coding import CORRECT, ROWS, Coder, Problem, check_not_ambiguous
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
+from marginalia.data.headers import value_in_header
 from marginalia.data.reading import check_header
 from marginalia.errors import InputError
 
@@ -86,7 +87,9 @@ def check_columns(columns: Sequence[str], domain: Domain, where: str, there: str
     kept = [name for name in columns if name not in domain.ignored and name != unit]
     absent, unknown = match_columns(columns, domain)
     if absent:
-        raise InputError(f"{where}: column '{absent[0]}' of the domain is missing; {there} {', '.join(kept)[:300]}")
+        hint = "; the first line has to be a header with the names of the columns" if value_in_header(columns) else ""
+        found = f"{there} {', '.join(kept)[:300]}{hint}"
+        raise InputError(f"{where}: column '{absent[0]}' of the domain is missing; {found}")
     for message in unknown.values():
         raise InputError(f"{where}: {message}")
     return kept

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalia.data.cells import cells_of
 from marginalia.data.csv_files import CSVFile
+from marginalia.data.headers import value_in_header
 from marginalia.data.parquet_files import ParquetFile, reading_parquet
 from marginalia.errors import InputError
 
@@ -32,7 +33,8 @@ def check_header(names: list[str], where: str) -> None:
         raise InputError(f"{where}: {place} has no name in the header; name it (a row index is best left out)")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InputError(f"{where}: column '{twice[0]}' stands twice in the header; rename or remove one")
+        fix = "rename or remove one" + (", or add a header line" if value_in_header(names) else "")
+        raise InputError(f"{where}: column '{twice[0]}' stands twice in the header; {fix}")
 
 
 _UNCLEAR = re.compile(r"[;\t|\r\ufeff]")  # in the name of a column
