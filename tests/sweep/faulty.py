@@ -20,6 +20,7 @@ MB = 2**20
 FAULTS = {
     "does_well": ("ok", ""),
     "raises": ("failed", "ValueError: first line"),
+    "has_a_broken_library": ("failed", "ModuleNotFoundError: No module named 'half_installed'"),
     "raises_what_is_no_exception": ("failed", "Odd: no subclass of Exception"),
     "raises_what_has_no_text": ("failed", "MuteError: (its text raises SystemExit)"),
     "raises_a_book": ("failed", "ValueError: xxxx"),
@@ -101,6 +102,11 @@ def does_well():
 def raises():
     """Raises an exception."""
     raise ValueError("first line\nsecond line")
+
+
+def has_a_broken_library():
+    """Needs a package that cannot be imported."""
+    __import__("half_installed")
 
 
 def raises_what_is_no_exception():
