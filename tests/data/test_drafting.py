@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from marginalia.data import drafting
 from marginalia.data.checking import check
+from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.drafting import as_yaml, draft, questions
 from marginalia.data.reading import read_raw
@@ -153,18 +154,44 @@ def test_codes_with_digits_stay_texts(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "far"),
+    ("values", "special", "type"),
     [
-        ([*range(18, 81), -999], "-999"),
-        ([5.0, 10.0, 20.0, 9999.0] * 20, "9999"),
-        ([*range(18, 81), -1], None),
-        ([*range(100)], None),
-        ([0, 1, -1] * 20, None),
+        ([*range(18, 81), -999], "-999", "integer"),
+        ([5.0, 10.0, 20.0, 9999.0] * 20, "9999", "integer"),
+        ([*range(18, 81), -1], "-1", "integer"),
+        ([0.25, 1.5, 1.75, -9] * 20, "-9", "number"),
+        ([f"2024-01-{k:02d}" for k in range(1, 29)] + ["9999-12-31"], "9999-12-31", "date"),
+        ([f"{k:02d}.01.2024" for k in range(1, 29)] + ["31.12.9999"], "31.12.9999", "date"),
+        ([f"2024-01-{k:02d} 10:30" for k in range(1, 29)] + ["9999-12-31 23:59"], "9999-12-31T23:59", "timestamp"),
     ],
 )
-def test_a_number_that_may_mark_missing_values_is_named(values, far):
-    note = drafted(values * 2).note
-    assert note.startswith(f"{far} lies far") if far else note == ""
+def test_a_code_of_no_value_is_proposed_as_a_special_value(values, special, type):
+    """The file names it under `inferred`; the lines for the owner count its rows; without its line it is ordinary."""
+    frame = pd.DataFrame({"x": values * 2, "other": ["a", "b"] * len(values)})
+    found = draft(frame)
+    text = as_yaml(found, "t.csv")
+    content = yaml.safe_load(text)["attributes"][0]
+    assert (content["type"], content["special"], content["inferred"]) == (type, [special], ["type", "special"])
+    n = 2 * values.count(values[-1])
+    assert [line for line in questions(found) if line.startswith("special")] == [
+        f"special values: x ({special} in {n} rows)"
+    ]
+    column = Domain.from_dict(yaml.safe_load(text)).placeholder()["x"]
+    assert (codes_of(frame["x"], column)[0] == column.special_codes[0]).sum() == n
+    undone = re.sub(r" +special:.*\n", "", text)
+    column = Domain.from_dict(yaml.safe_load(undone)).placeholder()["x"]
+    assert (column.special, set(codes_of(frame["x"], column)[0])) == ((), {0})
+
+
+@pytest.mark.parametrize("values", [[*range(100)], [0, 1, -1] * 20, [*range(18, 81), 120]])
+def test_ordinary_numbers_are_no_special_values(values):
+    column = drafted(values * 2)
+    assert ("special" in column.keys, column.note) == (False, "")
+
+
+def test_a_code_makes_no_number_a_decimal_and_no_identifier_a_number():
+    assert drafted([*range(40), 99.9] * 3).keys["type"] == "integer"
+    assert drafted([*range(1000, 1040), 999999], "patient_id").keys is None
 
 
 def test_texts_that_will_become_other_are_named():
@@ -262,7 +289,7 @@ def test_every_draft_is_a_domain_that_its_table_fits(tmp_path_factory, kinds, n)
     assert check(folder / "t.csv", folder / "d.yaml") == []
 
 
-SECRETS = {"age": "97", "ward": "leprosy", "pay": "987654.25", "seen": "1931-05-07", "mark": "-99999", "odd": "12 kg"}
+SECRETS = {"age": "97", "ward": "leprosy", "pay": "987654.25", "seen": "1931-05-07", "mark": "-12345", "odd": "12 kg"}
 
 
 def test_the_file_holds_no_value_of_the_rows():
@@ -276,6 +303,7 @@ def test_the_file_holds_no_value_of_the_rows():
             "seen": ["2024-01-31"] * (n - 1) + [SECRETS["seen"]],
             "mark": [*map(str, RNG.integers(20, 60, n - 1)), SECRETS["mark"]],
             "odd": [*map(str, RNG.integers(20, 60, n - 1)), SECRETS["odd"]],
+            "code": [*map(str, RNG.integers(20, 60, n - 1)), "-99999"],
             "free": [f"text {k}" for k in range(n)],
             "id": [f"secret{k // 2}" for k in range(n)],
         }
@@ -284,7 +312,8 @@ def test_the_file_holds_no_value_of_the_rows():
     text = as_yaml(found, "t.csv")
     assert [secret for secret in (*SECRETS.values(), "text ", "secret", f"{n}", "399") if secret in text] == []
     said = " ".join(questions(found))
-    assert all(secret in said for secret in (SECRETS["mark"], SECRETS["odd"], f"in {n} rows"))
+    assert all(secret in said for secret in (SECRETS["odd"], f"in {n} rows", "code (-99999 in 1 rows)"))
+    assert text.count("-99999") == 1  # one of a public list, under `special`
 
 
 def test_two_tables_of_the_same_types_have_the_same_draft():
@@ -308,11 +337,13 @@ def test_two_tables_of_the_same_types_have_the_same_draft():
 
 
 def test_taking_away_one_sign_makes_a_fit_certified():
-    frame = pd.DataFrame({"age": [*range(20, 90)] * 9, "ward": ["no", "b"] * 315, "ill": ["yes", "no", "no"] * 210})
+    ages = [*range(20, 89), 999]
+    frame = pd.DataFrame({"age": ages * 9, "ward": ["no", "b"] * 315, "ill": ["yes", "no", "no"] * 210})
     text = as_yaml(draft(frame), "t.csv")
     for reviewed, certified in ((text, False), (text.replace("# defaults:", "defaults:"), True)):
         model = Independent(epsilon=1.0, delta=1e-5).fit(frame, domain=yaml.safe_load(reviewed))
         assert model.ledger_.certified is certified
+        assert ("1 column's special values" in model.ledger_.message) is not certified
 
 
 def test_marks_that_are_given_are_public_in_all_columns():

@@ -24,7 +24,7 @@ from marginalia.validation import Strict, input_error
 Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date", "timestamp"]
 Unit = values.Unit
-Fact = Literal["type", "labels", "edges", "missing"]
+Fact = Literal["type", "labels", "edges", "missing", "special"]
 Within = Literal["log"] | tuple[tuple[tuple[float, float], ...], ...]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
@@ -169,7 +169,7 @@ class Column(Strict, json_schema_extra=_file_forms):
     missing : tuple of str, optional
         Marks of missing values, which have the last code, as empty cells have; the first mark, or an empty cell, is
         what is written. None: missing values are refused.
-    inferred : tuple of {"type", "labels", "edges", "missing"}
+    inferred : tuple of {"type", "labels", "edges", "missing", "special"}
         Facts that were read off the private rows.
     lenient : bool
         Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is

@@ -126,6 +126,7 @@ def _zeros(item: Any) -> StructuralZeros:
 
 
 _SHOWN = 20  # columns in the short form
+_FACTS = ("labels", "edges", "missing", "special", "type")  # that may be read off the rows: what reveals most, first
 Source = Literal["documented", "declared", "released", "inferred"]
 
 
@@ -262,7 +263,7 @@ class Domain:
         >>> Domain([ward]).inferred
         {'labels': ['ward'], 'type': ['ward']}
         """
-        found = {fact: [a.name for a in self if fact in a.inferred] for fact in ("labels", "edges", "missing", "type")}
+        found = {fact: [a.name for a in self if fact in a.inferred] for fact in _FACTS}
         return {fact: names for fact, names in found.items() if names}
 
     def __len__(self) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import values
+from marginalia.data import sentinels, values
 from marginalia.data.cells import Cells, cells_of
 from marginalia.data.coding import ROWS
 from marginalia.data.column import BOOLEANS, WIDE
@@ -37,7 +37,6 @@ IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|u
 # Texts that are numbers or dates to a person.
 _AMOUNT = re.compile(r"([$€£¥]?) ?[-+(]?(?:\d{1,3}(?:[,.' ]\d{3})+|\d+)(?:[.,]\d+)?\)? ?(%|[$€£¥°µ]?[A-Za-z]{0,5})")
 _SHORT_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
-_MARK_LIKE = frozenset({-1.0, *(sign * (10.0**k - 1) for k in range(1, 6) for sign in (1, -1))})  # 9, -99, 999, ..
 _LEADING_ZERO = re.compile(r"0\d+")
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
@@ -58,6 +57,8 @@ class Drafted:
         The remark with what was found in the rows, for their owner alone.
     unit_type : {"integer", "string", ""}
         Of a key that several rows share, which may name a person; else empty.
+    special : dict of {str: int}
+        The number of rows of each special value that is proposed, for the owner alone.
 
     Examples
     --------
@@ -70,6 +71,7 @@ class Drafted:
     remark: str = ""
     found: str = ""
     unit_type: str = ""
+    special: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
@@ -119,8 +121,9 @@ class _UnclearError(Exception):
 def draft(frame: pd.DataFrame, *, missing: Sequence[str] = ()) -> Draft:
     """Return what each column of a raw table seems to hold.
 
-    Types, marks of missing values, decimals, formats and the privacy unit are read off the rows. Each is a choice from
-    a short public list, and is named under `inferred`. Labels and bins are left to private learning in each fit.
+    Types, marks of missing values, special values, decimals, formats and the privacy unit are read off the rows. Each
+    is a choice from a short public list, and is named under `inferred`. Labels and bins are left to private learning in
+    each fit.
 
     Parameters
     ----------
@@ -176,6 +179,11 @@ class _Cells:
                 reasons[i] = str(error)
         return numbers, reasons
 
+    def distinct(self, numbers: Mapping[int, float]) -> tuple[NDArray[np.float64], NDArray[np.integer]]:
+        """Return the distinct numbers, ascending, and the rows of each: 1 and 1.0 are two texts."""
+        found, which = np.unique(np.array([*numbers.values()]), return_inverse=True)
+        return found, np.bincount(which, self.counts[[*numbers]]).astype(np.int64)
+
     def are_most(self, positions: Collection[int]) -> bool:
         return bool(self.counts[list(positions)].sum() >= MOST * self.rows)
 
@@ -202,8 +210,7 @@ def _column(name: str, column: Cells, public: tuple[str, ...]) -> Drafted:
         keys["missing"] = [*public, *marks]
     elif keys["type"] == "boolean" and not public and (column.which < 0).any():
         keys["missing"] = []  # columns that are learned privately always have a code for gaps
-    if "missing" in keys:
-        inferred.append("missing")
+    inferred += [fact for fact in ("missing", "special") if fact in keys]
     if cells.rows >= ENOUGH and len(cells.known) == 1 and not drafted.remark:
         drafted = replace(drafted, remark="one value in all rows: leave the column out, unless its values can differ")
     return replace(drafted, keys=keys | {"inferred": inferred})
@@ -236,19 +243,24 @@ def _of_numbers(cells: _Cells) -> Drafted | None:
         reason = next(reasons[i] for i in commas)
         fix = "replace the commas of the column in the file"
         raise InputError(f"column '{cells.name}', row {row}: {cell} {reason}; {fix} {ROWS}")
-    apart = np.unique(np.array([*found.values()]))  # 1 and 1.0 are two texts
+    apart, rows = cells.distinct(found)
+    special = {values.text(code.value): code.rows for code in sentinels.of_numbers(apart, rows)}
+    apart = apart[~np.isin(apart, [*map(float, special)])]
     whole = bool((apart == np.floor(apart)).all())
-    if whole and (left_out := _no_measurement(cells.name, apart, int(cells.counts[[*found]].sum()))):
+    if whole and (left_out := _no_measurement(cells.name, apart, int(rows.sum()) - sum(special.values()))):
         return left_out
     keys: dict[str, Any] = {"type": "integer" if whole else "number"}
     if not whole and (decimals := int(values.decimals_of(apart).max())) <= values.MOST_DECIMALS:
         keys["decimals"] = decimals
     keys["edges"] = PRIVATE_EDGES
-    for mark, rest in ((apart[0], apart[1:]), (apart[-1], apart[:-1])):
-        if mark in _MARK_LIKE and apart.size > 2 and abs(mark - rest).min() > max(2.0, rest[-1] - rest[0]):
-            what = "lies far from all other values; if it marks missing values, list it under missing"
-            return Drafted(cells.name, keys, f"a number such as -999 {what}", f"{values.text(float(mark))} {what}")
-    return _with_unread(cells, keys, found)
+    return _with_special(_with_unread(cells, keys, found), special)
+
+
+def _with_special(drafted: Drafted, special: Mapping[str, int]) -> Drafted:
+    """Return a column with the special values that are proposed for it."""
+    if not special or drafted.keys is None:
+        return drafted
+    return replace(drafted, keys=drafted.keys | {"special": [*special]}, special=special)
 
 
 def _no_measurement(name: str, apart: NDArray[np.float64], n: int) -> Drafted | None:
@@ -294,7 +306,11 @@ def _of_dates(cells: _Cells) -> Drafted | None:
     if likely and (form is None or (len(best) == 1 and (most == cells.rows or best == likely))):
         read = [i for i in cells.known if form in fits[i]]
         keys = _time_keys([cells.column.listed[i] for i in read], form)
-        return _with_unread(cells, keys | {"edges": PRIVATE_EDGES}, read)
+        unit = keys.get("unit", "day")
+        times = {i: float(values.moment(cells.column.listed[i], unit, form)) for i in read}
+        codes = sentinels.of_times(*cells.distinct(times), unit)
+        special = {values.written_time(code.value, unit, form): code.rows for code in codes}
+        return _with_special(_with_unread(cells, keys | {"edges": PRIVATE_EDGES}, read), special)
     if most == cells.rows:
         choice = " or ".join(f'"{one}"' for one in best)
         raise _UnclearError(
@@ -369,6 +385,7 @@ HEAD = """\
 # its certificate covers that. Read off the rows, and named under `inferred`, are only choices from short public lists:
 #   type     what a column holds; with it `format`, `unit`, `zone`, `decimals`, and the two words of a boolean
 #   missing  the texts that mark a missing value
+#   special  numbers and dates that stand for no value, such as 9999: each gets a code of its own
 # The choice of ignored columns and of the privacy unit was read off the rows, too.
 #
 # Your review:
@@ -383,6 +400,9 @@ HEAD = """\
 #      certified.
 #   5. Comments on columns tell what was seen in the rows: delete them before others see this file.
 """
+
+
+_COMMENTS = {"special": "  # alone at an end of the range; take this line away if they are ordinary values"}
 
 
 def as_yaml(found: Draft, file: str) -> str:
@@ -413,7 +433,7 @@ def as_yaml(found: Draft, file: str) -> str:
         if column.keys is not None:
             lines.append(f"  - name: {_scalar(column.name)}")
             lines += [f"    # {column.remark}"] if column.remark else []
-            lines += [f"    {key}: {_scalar(value)}" for key, value in column.keys.items()]
+            lines += [f"    {key}: {_scalar(value)}{_COMMENTS.get(key, '')}" for key, value in column.keys.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -432,6 +452,10 @@ def questions(found: Draft) -> Iterator[str]:
                 groups.setdefault(c.remark, []).append(c)
         for remark, group in groups.items():
             yield f"{word}: {_names([c.name for c in group])} ({group[0].note if len(group) == 1 else remark})"
+    for column in found.columns:
+        if column.special:
+            codes = ", ".join(f"{text} in {rows:,} rows" for text, rows in column.special.items())
+            yield f"special values: {column.name} ({codes})"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -431,6 +431,17 @@ def iso(count: float, unit: Unit = "day") -> str:
     return at.date().isoformat() if unit == "day" else at.isoformat(timespec=_SHOWN[unit])
 
 
+def written_time(count: float, unit: Unit, format: str | None) -> str:
+    """Return a time in whole units since 1970-01-01T00:00 as files hold it; ISO text where the format cannot.
+
+    >>> written_time(2, "day", "%d.%m.%Y"), written_time(2, "day", None)
+    ('03.01.1970', '1970-01-03')
+    """
+    if format is None or not is_time_format(format, unit, [int(count)]):
+        return iso(count, unit)
+    return _at(int(count), unit).strftime(format)
+
+
 def _at(count: int, unit: Unit) -> datetime.datetime:
     days, seconds = divmod(count * SECONDS[unit], 86_400)
     date = datetime.date.fromordinal(days + EPOCH)

@@ -472,7 +472,7 @@ class Ledger:
 
 def _read_off(found: Any) -> str:
     """Return the clause on facts that were read off the rows; each column counts once, with what tells the most."""
-    words = {"labels": "labels", "edges": "edges", "missing": "marks of missing values", "type": "types"}
+    words = {"missing": "marks of missing values", "special": "special values", "type": "types"}
     known = found if isinstance(found, Mapping) else {"facts": [found]}
     told, seen = [], dict[str, None]()
     for fact, each in known.items():
