@@ -73,7 +73,8 @@ def tree_table(n_attributes: int, n_rows: int) -> Table:
 
 def aim_of(*, epsilon: float, delta: float, max_model_mb: float, order: int, seed: int) -> AIM:
     """Return an unfitted AIM."""
-    return AIM(epsilon=epsilon, delta=delta, workload=order, max_model_mb=max_model_mb, random_state=seed)
+    size = {"workload": order, "max_model_mb": max_model_mb}
+    return AIM(epsilon=epsilon, delta=delta, relation="add_remove", random_state=seed, **size)
 
 
 def warm_up() -> None:

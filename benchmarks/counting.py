@@ -141,7 +141,7 @@ def work(case: Case, folder: Path) -> dict[str, Any]:
         source = source_of(case, folder, Path(links))
         watch = Watch(source)
         if case.task == "aim":
-            model = AIM(epsilon=1.0, delta=1e-9, rounds=case.rounds, random_state=0)
+            model = AIM(epsilon=1.0, delta=1e-9, relation="add_remove", rounds=case.rounds, random_state=0)
             timed = measured(lambda: model.fit(source))
             error = model.workload_error(source)
             note = f"{model.rounds_} rounds, error {error:.2g}, largest model {model.max_model_mb:g} MB"

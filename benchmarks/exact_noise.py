@@ -26,9 +26,9 @@ from marginalia.synthesis import AIM
 TARGET = "income>50K"
 CASES: dict[str, Callable[[Table, int], Any]] = {
     **{
-        f"aim_adult_eps{epsilon:g}": lambda table, seed, epsilon=epsilon: AIM(epsilon=epsilon, random_state=seed).fit(
-            table
-        )
+        f"aim_adult_eps{epsilon:g}": lambda table, seed, epsilon=epsilon: AIM(
+            epsilon=epsilon, relation="add_remove", random_state=seed
+        ).fit(table)
         for epsilon in (0.05, 1.0, 2.0)
     },
     "dp_sgd_adult_eps1": lambda table, seed: DPSGDClassifier(selection="fixed", random_state=seed).fit(table, TARGET),

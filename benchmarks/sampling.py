@@ -71,7 +71,7 @@ def main() -> None:
         return
     with TemporaryDirectory() as folder:
         file = Path(folder, "model.npz")
-        AIM(epsilon=1.0, random_state=1).fit(load("adult").table).save(file)
+        AIM(epsilon=1.0, relation="add_remove", random_state=1).fit(load("adult").table).save(file)
         for case in given.cases:
             found = in_own_process([sys.executable, __file__, case, "--worker", file])
             what = "mean total variation" if case in ERRORS else "MB of the file"

@@ -69,7 +69,7 @@ def fingerprint(table: Table) -> str:
 
 def aim_of(seed: int) -> AIM:
     """Return an unfitted AIM: all pairs, epsilon 1, 80 MB."""
-    return AIM(epsilon=1.0, max_model_mb=80, random_state=seed)
+    return AIM(epsilon=1.0, relation="add_remove", max_model_mb=80, random_state=seed)
 
 
 def fit(n_columns: int, seed: int, *, of: int = TABLE, profile: bool = False) -> dict[str, Any]:

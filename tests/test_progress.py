@@ -62,7 +62,7 @@ def test_quiet_is_quiet(monkeypatch):
 
 def test_the_rounds_of_aim_show_the_budget_that_is_spent(capsys):
     table = Table([[0, 1], [1, 0], [1, 1]] * 50, Domain.from_sizes({"a": 2, "b": 2}))
-    AIM(epsilon=1.0, random_state=0, verbose=True).fit(table)
+    AIM(epsilon=1.0, random_state=0, verbose=True, relation="add_remove").fit(table)
     assert "budget spent" in (shown := capsys.readouterr().err)
     assert "100%" in shown
 

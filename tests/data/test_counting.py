@@ -360,7 +360,12 @@ def test_files_that_are_none_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "model",
-    [AIM(epsilon=1.0, rounds=4), MST(), Independent(), ReducedSpaceLP(family="cells", n_points=100)],
+    [
+        AIM(epsilon=1.0, rounds=4, relation="add_remove"),
+        MST(relation="add_remove"),
+        Independent(relation="add_remove"),
+        ReducedSpaceLP(family="cells", n_points=100),
+    ],
     ids=lambda m: type(m).__name__,
 )
 def test_the_same_seed_gives_the_same_release(table, files, model):

@@ -105,10 +105,10 @@ def releases():
     from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 
     return [
-        AIM(epsilon=1.0, rounds=3),
-        MST(),
-        Independent(),
-        GaussianMarginals(epsilon=1.0),
+        AIM(epsilon=1.0, rounds=3, relation="add_remove"),
+        MST(relation="add_remove"),
+        Independent(relation="add_remove"),
+        GaussianMarginals(epsilon=1.0, relation="add_remove"),
         ReducedSpaceLP(family="cells", n_points=50),
     ]
 

@@ -449,7 +449,7 @@ def test_a_file_of_codes_with_the_column_of_the_unit_has_units(tmp_path: Path, n
 def test_a_sample_has_no_units_and_its_certificate_says_what_was_protected() -> None:
     frame = pd.DataFrame({"id": np.arange(60) % 20, "age": np.arange(60) % 30})
     domain = _domain("integer", rows=2)
-    model = Independent(epsilon=1.0, random_state=0).fit(Table.from_frame(frame, domain))
+    model = Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(Table.from_frame(frame, domain))
     sample = model.sample(10)
     assert (sample.unit, sample.domain.unit) == (None, None)
     assert sample.domain == domain.project(domain.names)

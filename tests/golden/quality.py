@@ -79,7 +79,7 @@ def _adult(folder: Path) -> None:
 
 
 def _write_synthetic(table: Table, folder: Path) -> None:
-    model = Independent(epsilon=1.0, random_state=1).fit(table)
+    model = Independent(epsilon=1.0, random_state=1, relation="add_remove").fit(table)
     model.sample(2 * len(table) // 3).to_csv(folder / "synthetic.csv", random_state=1)
 
 

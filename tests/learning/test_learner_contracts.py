@@ -232,8 +232,8 @@ def test_statistics_are_computed_once_for_a_table(monkeypatch):
     counts = Table.counts
     monkeypatch.setattr(Table, "counts", lambda self, names: asked.append(names) or counts(self, names))
     for seed in range(5):
-        SSPRegressor(random_state=seed).fit(table, "pay")
-        AdaSSPRegressor(random_state=seed).fit(table, "pay")
+        SSPRegressor(random_state=seed, relation="add_remove").fit(table, "pay")
+        AdaSSPRegressor(random_state=seed, relation="add_remove").fit(table, "pay")
     OLSRegressor().fit(table, "pay")
     pairs = 10
     # Once for the sums of whole numbers that the private learners release, once for the exact ones.
@@ -243,7 +243,7 @@ def test_statistics_are_computed_once_for_a_table(monkeypatch):
 def test_the_bound_of_a_table_is_its_domains(table):
     """Never that of its rows: the noise of a narrow table is that of its domain."""
     narrow = table.take(table.column("age") == 4)
-    events = [SSPRegressor(random_state=0).fit(t, "pay").ledger_.events for t in (table, narrow)]
+    events = [SSPRegressor(random_state=0, relation="add_remove").fit(t, "pay").ledger_.events for t in (table, narrow)]
     assert events[0] == events[1]
     assert Encoder(table.domain, "pay").norm_bound == 2.0
 

@@ -216,7 +216,9 @@ def test_the_smallest_eigenvalue_moves_by_a_whole_record():
     X, y = np.array([[1.0, 0.0]] * 9 + [[0.0, 1.0]]), np.zeros(10)
 
     def fit(n):
-        return lambda: AdaSSPRegressor(epsilon=1.0, fit_intercept=False, random_state=0).fit(X[:n], y[:n])
+        return lambda: AdaSSPRegressor(epsilon=1.0, fit_intercept=False, random_state=0, relation="add_remove").fit(
+            X[:n], y[:n]
+        )
 
     first = record(fit(10))
     more, less = replay(fit(10), first), replay(fit(9), first)
@@ -448,7 +450,11 @@ def test_the_grid_of_the_minimiser_is_public():
     units = set()
     for seed in range(5):
         X, y = rows_of("objective_perturbation", seed=seed, length=10.0**-seed)
-        first = record(lambda X=X, y=y, seed=seed: ObjectivePerturbationClassifier(random_state=seed).fit(X, y))
+        first = record(
+            lambda X=X, y=y, seed=seed: ObjectivePerturbationClassifier(random_state=seed, relation="add_remove").fit(
+                X, y
+            )
+        )
         units.add(first.releases[1].call.quantum)
     assert len(units) == 1
 
@@ -505,7 +511,7 @@ def test_published_noise_is_the_papers():
     """No ledger refuses a published calibration: its noise is checked against the formula."""
     X, y = rows_of("ssp")
     for epsilon in (0.5, 2.0):
-        bounds = {"feature_bound": 2.0, "target_bound": 3.0}
+        bounds = {"feature_bound": 2.0, "target_bound": 3.0, "relation": "add_remove"}
         # The paper's model has no intercept.
         model = SSPRegressor(epsilon=epsilon, calibration="published", fit_intercept=False, random_state=0, **bounds)
         multiplier = math.sqrt(math.log(1.25e5)) / epsilon
@@ -521,7 +527,7 @@ def test_published_noise_is_the_papers():
 
 
 def test_no_file_holds_the_seed(tmp_path):
-    model = SSPRegressor(random_state=987654321).fit(make_table(), "pay")
+    model = SSPRegressor(random_state=987654321, relation="add_remove").fit(make_table(), "pay")
     save_model(model, tmp_path / "model.json")
     text = (tmp_path / "model.json").read_text()
     assert "987654321" not in text
@@ -529,7 +535,7 @@ def test_no_file_holds_the_seed(tmp_path):
 
 
 def test_a_failed_refit_is_no_fitted_model(monkeypatch):
-    model = SSPRegressor(random_state=0).fit(make_table(), "pay")
+    model = SSPRegressor(random_state=0, relation="add_remove").fit(make_table(), "pay")
 
     def refuse(*given, **more):
         raise PrivacyError("refused")

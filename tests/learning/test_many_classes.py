@@ -53,8 +53,8 @@ def exact(frame):
 
 
 @pytest.mark.parametrize("made", [
-    lambda e: SSPClassifier(epsilon=e, random_state=0),
-    lambda e: DDSSPClassifier(marginals=GaussianMarginals(epsilon=e, random_state=0)),
+    lambda e: SSPClassifier(epsilon=e, random_state=0, relation="add_remove"),
+    lambda e: DDSSPClassifier(marginals=GaussianMarginals(epsilon=e, random_state=0, relation="add_remove")),
 ])  # fmt: skip
 def test_all_classes_from_one_release(made, tmp_path):
     frame = frame_of()
@@ -111,4 +111,4 @@ def test_the_others_name_those_that_can(cls):
 
 def test_published_constants_are_for_two_classes():
     with pytest.raises(InputError, match="two classes"):
-        SSPClassifier(calibration="published").fit(frame_of(), "kind", domain=DOMAIN)
+        SSPClassifier(calibration="published", relation="add_remove").fit(frame_of(), "kind", domain=DOMAIN)

@@ -433,7 +433,7 @@ def test_a_unit_with_another_key_changes_two_teachers_at_most(monkeypatch, befor
 
 def test_published_constants_are_refused():
     with pytest.raises(InputError, match="single rows"):
-        SSPRegressor(calibration="published").fit(TABLE, "age")
+        SSPRegressor(calibration="published", relation="add_remove").fit(TABLE, "age")
 
 
 def test_margin_wants_delta_below_one_in_the_number_of_units():

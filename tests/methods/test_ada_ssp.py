@@ -37,10 +37,14 @@ def test_tight_spends_exactly_the_budget(table, relation):
 
 def test_constants_of_the_releases(table):
     """At epsilon 1 the code's multipliers are 10.943, 5.619 and 118.52, the paper's all 10.943."""
-    code = AdaSSPRegressor(calibration="published", fit_intercept=False, random_state=0).fit(table, "pay").ledger_
+    code = (
+        AdaSSPRegressor(calibration="published", fit_intercept=False, random_state=0, relation="add_remove")
+        .fit(table, "pay")
+        .ledger_
+    )
     assert [e.sigma / e.sensitivity for e in code.events] == pytest.approx([10.943, 5.619, 118.52], abs=5e-3)
     paper = AdaSSPRegressor(
-        calibration="published", fit_intercept=False, variant="paper_constants", random_state=0
+        calibration="published", fit_intercept=False, variant="paper_constants", random_state=0, relation="add_remove"
     ).fit(table, "pay")
     assert [e.sigma / e.sensitivity for e in paper.ledger_.events] == pytest.approx([10.943] * 3, abs=5e-4)
     assert [e.sensitivity for e in code.events] == pytest.approx([4.0, 4.0, 2.0])
@@ -51,7 +55,9 @@ def test_constants_of_the_releases(table):
 def test_golden_ridge(released):
     """Adult's X'X is singular, so the ridge is a function of public numbers alone."""
     data = released("adult")
-    model = AdaSSPRegressor(calibration="published", fit_intercept=False, one_hot=data.one_hot, random_state=1000)
+    model = AdaSSPRegressor(
+        calibration="published", fit_intercept=False, one_hot=data.one_hot, random_state=1000, relation="add_remove"
+    )
     assert model.fit(data.train, "education-num").ridge_ == pytest.approx(5502.2, abs=0.05)
 
 
@@ -59,7 +65,10 @@ def test_golden_ridge(released):
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits, the noise of X'y read off; 5 % is 4.5 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(np.linalg, "solve", lambda matrix, vector: vector)
-    draws = [AdaSSPRegressor(fit_intercept=False, random_state=seed).fit(table, "pay").coef_ for seed in range(2000)]
+    draws = [
+        AdaSSPRegressor(fit_intercept=False, random_state=seed, relation="add_remove").fit(table, "pay").coef_
+        for seed in range(2000)
+    ]
     expected = 2.0 * math.sqrt(3) / gdp_mu(1.0, 1e-5)
     assert np.std(draws, axis=0).mean() == pytest.approx(expected, rel=0.05)
     exact = Encoder(table.domain, "pay").gram(table)[:-1, -1]
@@ -93,7 +102,7 @@ FAST = (0.1, 1)
 def assert_golden(data, task, variant, epsilons):
     published = variant != "tight"
     for epsilon in epsilons:
-        model = AdaSSPRegressor(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot)
+        model = AdaSSPRegressor(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot, relation="add_remove")
         if published:
             model.set_params(calibration="published", variant=variant)
         expected = GOLDEN[task][variant][epsilon]

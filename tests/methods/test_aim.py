@@ -43,7 +43,7 @@ def table_of(n=2000, sizes=SIZES, seed=0, **domain):
     [(14, 48842, 1.0, 0.014270, 93.38, 0.00714), (14, 303, 1.0, 0.030845, 63.52, 0.01050)],
 )
 def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
-    budget = started(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published"), k)
+    budget = started(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published", relation="add_remove"), k)
     assert budget.composition.total == pytest.approx(rho, abs=1e-6)
     assert budget.sigma == pytest.approx(sigma, abs=5e-3)
     assert budget.epsilon == pytest.approx(selection, abs=5e-6)
@@ -57,7 +57,7 @@ def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
 )
 def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, ratio):
     published, tight = (
-        started(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14)
+        started(AIM(epsilon=epsilon, delta=delta, calibration=calibration, relation="add_remove"), 14)
         for calibration in ("published", "tight")
     )
     assert tight.composition.measure == "gdp"
@@ -84,7 +84,9 @@ def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_pat
     table = table_of(sizes={name: 3 + i % 4 for i, name in enumerate("abcdefgh")}, seed=seed)
 
     def fitted():
-        model = AIM(epsilon=3.0, workload=3, rounds=12, max_model_mb=0.005, random_state=seed).fit(table)
+        model = AIM(
+            epsilon=3.0, workload=3, rounds=12, max_model_mb=0.005, random_state=seed, relation="add_remove"
+        ).fit(table)
         model.save(tmp_path / "model.npz")
         with np.load(tmp_path / "model.npz") as archive:
             state = {name: archive[name].tobytes() for name in archive.files}
@@ -109,7 +111,7 @@ def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_pat
 @pytest.mark.parametrize("workload", [1, 3, 9, [("a",)], [("a", "b"), (("c", "d", "e"), 5.0)], {("e", "a"): 2.0}])
 def test_every_workload_stays_within_the_budget(workload):
     table = table_of()
-    aim = AIM(epsilon=0.5, workload=workload, max_model_mb=0.02, random_state=1).fit(table)
+    aim = AIM(epsilon=0.5, workload=workload, max_model_mb=0.02, random_state=1, relation="add_remove").fit(table)
     assert aim.ledger_.epsilon_spent <= 0.5
     closure = Workload.parse(workload, table.domain).closure()
     assert {r.marginal for r in aim.history_} <= set(closure)
@@ -118,7 +120,7 @@ def test_every_workload_stays_within_the_budget(workload):
 
 
 def test_noise_and_selection_follow_the_annealing_rule():
-    aim = AIM(epsilon=2.0, max_model_mb=1, random_state=0).fit(table_of())
+    aim = AIM(epsilon=2.0, max_model_mb=1, random_state=0, relation="add_remove").fit(table_of())
     sigmas = [r.sigma for r in aim.history_[:-1]]
     ratios = {round(a / b, 9) for a, b in itertools.pairwise(sigmas)}
     assert ratios == {1.0, 2.0}
@@ -137,7 +139,7 @@ def test_tuned_constants_start_and_fall_as_the_rule_says(monkeypatch):
         moves.append(float(np.abs(self.model.lone_probabilities(q) * self.model.total - before).sum()))
 
     monkeypatch.setattr(aim_module._GraphicalRun, "refit", watched)
-    aim = AIM(epsilon=2.0, constants="tuned", random_state=0).fit(table_of())
+    aim = AIM(epsilon=2.0, constants="tuned", random_state=0, relation="add_remove").fit(table_of())
     sigma, mu = aim.history_[0].sigma, gdp_mu(2.0, 1e-5)
     assert 8 * 5 * (1 / sigma**2 + bounded_range_mu(2 / 3 / sigma) ** 2) == pytest.approx(mu**2, rel=1e-9)
     for r, move in zip(aim.history_[:-1], moves, strict=False):
@@ -152,15 +154,15 @@ def test_tuned_constants_start_and_fall_as_the_rule_says(monkeypatch):
 
 def test_published_calibration_has_the_papers_constants_only():
     with pytest.raises(InputError, match="not 'tuned'"):
-        AIM(epsilon=1.0, calibration="published", constants="tuned").fit(table_of())
+        AIM(epsilon=1.0, calibration="published", constants="tuned", relation="add_remove").fit(table_of())
     with pytest.raises(InputError, match="constants"):
-        AIM(epsilon=1.0, constants="tund").fit(table_of())
+        AIM(epsilon=1.0, constants="tund", relation="add_remove").fit(table_of())
 
 
 @pytest.mark.slow
 def test_model_never_exceeds_the_size_its_budget_share_allows():
     table, limit = table_of(), 0.003
-    aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0).fit(table)
+    aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0, relation="add_remove").fit(table)
     singles = [(i,) for i in range(5)]
     budget = started(aim, 5)
     cliques, used, total = list(singles), budget.used, budget.composition.total
@@ -186,7 +188,7 @@ def test_how_closely_a_round_is_fitted_depends_on_structure_and_the_released_mis
 
 
 def test_a_loaded_model_has_the_order_of_the_saved_one(tmp_path):
-    aim = AIM(epsilon=10.0, rounds=6, random_state=0).fit(table_of())
+    aim = AIM(epsilon=10.0, rounds=6, random_state=0, relation="add_remove").fit(table_of())
     aim.save(tmp_path / "aim.npz")
     loaded = Synthesizer.load(tmp_path / "aim.npz")
     assert loaded.model_.plan.elimination == aim.model_.plan.elimination
@@ -199,7 +201,7 @@ def test_lazy_selection_evaluates_few_scores(workload, monkeypatch):
     score, bounds = aim_scores.CandidateScores.score, aim_scores.CandidateScores.bounds
     monkeypatch.setattr(aim_scores.CandidateScores, "score", lambda self, q: (evaluated.append(q), score(self, q))[1])
     monkeypatch.setattr(aim_scores.CandidateScores, "bounds", lambda self, c: (offered.extend(c), bounds(self, c))[1])
-    aim = AIM(epsilon=1.0, workload=workload, max_model_mb=0.05, random_state=3).fit(table_of())
+    aim = AIM(epsilon=1.0, workload=workload, max_model_mb=0.05, random_state=3, relation="add_remove").fit(table_of())
     assert len(evaluated) >= aim.rounds_
     assert len(evaluated) < len(offered)
 
@@ -218,7 +220,7 @@ def test_bounds_hold_for_every_candidate_in_every_round(monkeypatch):
         self._known_at[old], self._known[old] = known_at[old], known[old]
 
     monkeypatch.setattr(aim_scores.CandidateScores, "begin_round", checked)
-    AIM(epsilon=2.0, max_model_mb=0.05, random_state=0).fit(table_of())
+    AIM(epsilon=2.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table_of())
     assert len(slack) > 100
     assert min(slack) >= 0
 
@@ -229,7 +231,7 @@ def test_scores_are_the_penalised_distances(monkeypatch, many):
     table = table_of()
     closure = Workload.parse(2, table.domain).closure()
     scores = aim_scores.CandidateScores(table, closure)
-    model = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0).fit(table).model_
+    model = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table).model_
     scores.begin_round(model, 3.0)
     for q, weight in closure.items():
         names = [table.domain.names[a] for a in q]
@@ -241,9 +243,9 @@ def test_scores_are_the_penalised_distances(monkeypatch, many):
 def test_a_model_too_large_for_a_sweep_is_scored_lazily(monkeypatch):
     monkeypatch.setattr(aim_scores, "_MANY", 10)
     monkeypatch.setattr("marginalia.marginals.model._SWEEP_BYTES", 0)  # nor is there room for the pairs themselves
-    lazy = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0).fit(table_of())
+    lazy = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table_of())
     monkeypatch.setattr(aim_scores, "_MANY", 10**6)
-    as_ever = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0).fit(table_of())
+    as_ever = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table_of())
     assert [r.marginal for r in lazy.history_] == [r.marginal for r in as_ever.history_]
 
 
@@ -251,7 +253,7 @@ def test_number_of_rows_is_public_only_when_one_row_is_replaced():
     table = table_of()
     known = AIM(epsilon=0.2, relation="replace_one", random_state=0).fit(table)
     assert known.model_.total == known.n_rows_ == table.n_rows == known.sample().n_rows
-    estimated = AIM(epsilon=0.2, random_state=0).fit(table)
+    estimated = AIM(epsilon=0.2, random_state=0, relation="add_remove").fit(table)
     assert estimated.model_.total != table.n_rows
     assert estimated.n_rows_ == int(estimated.model_.total)
 
@@ -269,7 +271,7 @@ def test_confidence_bounds_cover_the_true_distance():
     table = table_of()
     hits = total = 0
     for seed in range(6):
-        aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=seed).fit(table)
+        aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=seed, relation="add_remove").fit(table)
         for q in itertools.combinations(SIZES, 2):
             try:
                 bound = aim.confidence_bound(q, confidence=0.9)
@@ -288,7 +290,7 @@ def test_confidence_bounds_cover_the_true_distance():
 def test_structural_zeros_never_appear():
     zeros = StructuralZeros(("b", "e"), ((0, 0), (2, 4)))
     table = table_of(structural_zeros=[zeros])
-    aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0).fit(table)
+    aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table)
     assert aim.marginal(("b", "e"))[0, 0] == aim.marginal(("b", "e"))[2, 4] == 0
     counts = aim.sample(5000).counts(("b", "e"))
     assert counts[0, 0] == counts[2, 4] == 0
@@ -296,7 +298,9 @@ def test_structural_zeros_never_appear():
 
 def test_file_round_trip(tmp_path):
     table = table_of()
-    aim = AIM(epsilon=1.0, workload=[("a", "b"), ("b", "c", "d")], max_model_mb=0.05, random_state=5).fit(table)
+    aim = AIM(
+        epsilon=1.0, workload=[("a", "b"), ("b", "c", "d")], max_model_mb=0.05, random_state=5, relation="add_remove"
+    ).fit(table)
     aim.save(tmp_path / "aim.npz")
     again = Synthesizer.load(tmp_path / "aim.npz")
     assert isinstance(again, AIM)
@@ -319,23 +323,32 @@ def test_same_seed_same_bytes_on_one_and_two_threads():
     results = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            aim = AIM(epsilon=2.0, max_model_mb=5, random_state=7).fit(table)
+            aim = AIM(epsilon=2.0, max_model_mb=5, random_state=7, relation="add_remove").fit(table)
             results.append((aim.model_.theta.tobytes(), aim.sample().codes.tobytes(), aim.workload_error(table)))
     assert results[0] == results[1]
-    assert AIM(epsilon=2.0, max_model_mb=5, random_state=8).fit(table).model_.theta.tobytes() != results[0][0]
+    assert (
+        AIM(epsilon=2.0, max_model_mb=5, random_state=8, relation="add_remove").fit(table).model_.theta.tobytes()
+        != results[0][0]
+    )
 
 
 @pytest.mark.slow
 def test_many_attributes_and_one_attribute():
     wide = {f"x{i}": 2 + i % 3 for i in range(70)}
-    aim = AIM(epsilon=1.0, workload=[(f"x{i}", f"x{i + 1}") for i in range(69)], max_model_mb=1, random_state=0)
+    aim = AIM(
+        epsilon=1.0,
+        workload=[(f"x{i}", f"x{i + 1}") for i in range(69)],
+        max_model_mb=1,
+        random_state=0,
+        relation="add_remove",
+    )
     assert aim.fit(table_of(500, wide)).sample(50).codes.shape == (50, 70)
-    single = AIM(epsilon=1.0, random_state=0).fit(table_of(500, {"a": 5}))
+    single = AIM(epsilon=1.0, random_state=0, relation="add_remove").fit(table_of(500, {"a": 5}))
     assert single.marginal(("a",)).shape == (5,)
 
 
 def test_empty_table_is_released_like_any_other():
-    aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0).fit(table_of().take(slice(0, 0)))
+    aim = AIM(epsilon=1.0, max_model_mb=0.05, random_state=0, relation="add_remove").fit(table_of().take(slice(0, 0)))
     assert aim.ledger_.certified
     assert aim.n_rows_ >= 1
 
@@ -343,7 +356,10 @@ def test_empty_table_is_released_like_any_other():
 @pytest.mark.slow
 def test_more_budget_gives_a_better_model():
     table = table_of()
-    errors = [AIM(epsilon=e, max_model_mb=0.1, random_state=0).fit(table).workload_error(table) for e in (0.05, 1, 20)]
+    errors = [
+        AIM(epsilon=e, max_model_mb=0.1, random_state=0, relation="add_remove").fit(table).workload_error(table)
+        for e in (0.05, 1, 20)
+    ]
     assert errors[0] > errors[1] > errors[2]
 
 
@@ -369,14 +385,16 @@ def test_bad_parameters_are_refused_in_one_line(parameters, message):
 
 def test_an_array_is_no_table():
     with pytest.raises(InputError, match=r"needs a marginalia\.data\.Table"):
-        AIM(epsilon=1.0).fit(np.zeros((3, 2)))
+        AIM(epsilon=1.0, relation="add_remove").fit(np.zeros((3, 2)))
 
 
 @pytest.mark.slow
 def test_adult_at_a_small_budget_is_as_good_as_the_reference(mirror):
     domain = Domain.from_json(mirror / "adult_clean" / "adult-domain.json")
     table = Table.from_csv(mirror / "dd_ssp" / "adult_train.csv", domain=domain)
-    errors = [AIM(epsilon=0.05, random_state=s).fit(table).workload_error(table) for s in range(5)]
+    errors = [
+        AIM(epsilon=0.05, random_state=s, relation="add_remove").fit(table).workload_error(table) for s in range(5)
+    ]
     assert np.mean(errors) <= 0.100
 
 
@@ -385,5 +403,7 @@ def test_adult_at_a_small_budget_is_as_good_as_the_reference(mirror):
 def test_adult_at_larger_budgets_is_as_good_as_the_reference(mirror, epsilon, megabytes, limit):
     domain = Domain.from_json(mirror / "adult_clean" / "adult-domain.json")
     table = Table.from_csv(mirror / "dd_ssp" / "adult_train.csv", domain=domain)
-    fits = [AIM(epsilon=epsilon, max_model_mb=megabytes, random_state=s).fit(table) for s in range(5)]
+    fits = [
+        AIM(epsilon=epsilon, max_model_mb=megabytes, random_state=s, relation="add_remove").fit(table) for s in range(5)
+    ]
     assert np.mean([f.workload_error(table) for f in fits]) <= limit

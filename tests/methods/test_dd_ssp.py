@@ -50,14 +50,16 @@ def test_the_order_of_the_columns_does_not_matter(order, seed):
 
 
 def test_a_fitted_source_serves_every_target_and_model(table):
-    source = GaussianMarginals(epsilon=5.0, random_state=3).fit(table)
+    source = GaussianMarginals(epsilon=5.0, random_state=3, relation="add_remove").fit(table)
     linear = DDSSPRegressor(marginals=source).fit(table, "pay")
     logistic = DDSSPClassifier(marginals=source).fit(table, "rich")
     assert linear.marginals_ is source
     assert logistic.marginals_ is source
     assert logistic.ledger_ is source.ledger_
     for shared, learner, target in ((linear, DDSSPRegressor, "pay"), (logistic, DDSSPClassifier, "rich")):
-        apart = learner(marginals=GaussianMarginals(epsilon=5.0, random_state=3)).fit(table, target)
+        apart = learner(marginals=GaussianMarginals(epsilon=5.0, random_state=3, relation="add_remove")).fit(
+            table, target
+        )
         assert np.array_equal(shared.coef_, apart.coef_)
 
 
@@ -71,7 +73,7 @@ def test_a_fitted_source_reads_no_rows(table):
 
 
 def test_an_unfitted_source_is_left_alone(table):
-    source = GaussianMarginals(epsilon=1.0, random_state=1)
+    source = GaussianMarginals(epsilon=1.0, random_state=1, relation="add_remove")
     model = DDSSPRegressor(marginals=source, random_state=2).fit(table, "pay")
     assert not hasattr(source, "ledger_")
     assert source.random_state == 1
@@ -255,7 +257,7 @@ def test_golden_with_our_own_noise(released, reference_ridge):
     data = released("adult")
     scores = []
     for seed in range(10):
-        source = GaussianMarginals(epsilon=1.0, random_state=seed)
+        source = GaussianMarginals(epsilon=1.0, random_state=seed, relation="add_remove")
         model = DDSSPRegressor(marginals=source, fit_intercept=False, one_hot=data.one_hot)
         model.fit(data.train, "education-num")
         assert model.ledger_.epsilon_spent == pytest.approx(1.0, abs=1e-6)

@@ -39,7 +39,7 @@ def test_the_tables_carry_noise_of_that_scale():
     # (3.7 standard deviations; false alarm 2e-4 at these fixed seeds).
     table = chain()
     truth = table.counts(("a", "b"))
-    fits = [GaussianMarginals(epsilon=1.0, random_state=s).fit(table) for s in range(200)]
+    fits = [GaussianMarginals(epsilon=1.0, random_state=s, relation="add_remove").fit(table) for s in range(200)]
     noise = np.array([f.marginal(("a", "b")) - truth for f in fits])
     assert noise.var() == pytest.approx(fits[0].measurements_[0].sigma ** 2, rel=0.15)
 
@@ -54,14 +54,14 @@ def test_published_calibration_is_the_classical_formula():
 
 
 def test_marginal_answers_with_the_raw_table_in_the_order_asked():
-    model = GaussianMarginals(random_state=0).fit(chain())
+    model = GaussianMarginals(random_state=0, relation="add_remove").fit(chain())
     raw = {m.attributes: np.asarray(m.values) for m in model.measurements_}
     np.testing.assert_array_equal(model.marginal(("b", "c")), raw["b", "c"])
     np.testing.assert_array_equal(model.marginal(("c", "b")), raw["b", "c"].T)
 
 
 def test_one_way_marginal_is_the_inverse_variance_mean_of_sums():
-    model = GaussianMarginals(random_state=0).fit(chain())
+    model = GaussianMarginals(random_state=0, relation="add_remove").fit(chain())
     ab, ac = model.marginal(("a", "b")).sum(1), model.marginal(("a", "c")).sum(1)
     np.testing.assert_allclose(model.marginal(("a",)), (ab / 2 + ac / 4) / (1 / 2 + 1 / 4))
     total = model.marginal(())
@@ -72,7 +72,7 @@ def test_one_way_marginal_is_the_inverse_variance_mean_of_sums():
 
 
 def test_only_released_marginals_are_answered():
-    model = GaussianMarginals(workload=[("a", "b"), ("c",)], random_state=0).fit(chain())
+    model = GaussianMarginals(workload=[("a", "b"), ("c",)], random_state=0, relation="add_remove").fit(chain())
     assert model.marginal(("c",)).shape == (4,)
     with pytest.raises(InputError, match=r"on a, c was not released; add one that holds it to the workload"):
         model.marginal(("c", "a"))
@@ -84,7 +84,7 @@ def test_rows_are_drawn_from_the_pairs_that_depend_most():
     # Noise 0.02 records: the tree is a-b, b-c, and a pair on it is met up to rounding. Sampling moves a cell by less
     # than one row in each of the groups it is rounded in.
     table = chain(n_rows=20_000)
-    rows = GaussianMarginals(epsilon=1000.0, random_state=0).fit(table).sample()
+    rows = GaussianMarginals(epsilon=1000.0, random_state=0, relation="add_remove").fit(table).sample()
     assert abs(len(rows) - 20_000) <= 1
     for pair in (("a", "b"), ("b", "c")):
         assert np.abs(rows.counts(pair) - table.counts(pair)).max() <= 8
@@ -94,7 +94,7 @@ def test_rows_are_drawn_from_the_pairs_that_depend_most():
 
 def test_a_workload_without_pairs_gives_independent_rows():
     table = chain()
-    rows = GaussianMarginals(workload=1, epsilon=1000.0, random_state=0).fit(table).sample(5000)
+    rows = GaussianMarginals(workload=1, epsilon=1000.0, random_state=0, relation="add_remove").fit(table).sample(5000)
     product = np.outer(table.counts(("a",)), table.counts(("b",))) / 5000
     # Columns are shuffled apart: a cell has a standard deviation of at most 17.
     assert np.abs(rows.counts(("a", "b")) - product).max() < 85 < np.abs(table.counts(("a", "b")) - product).max()
@@ -105,7 +105,7 @@ def test_samples_respect_structural_zeros():
     kept = table.take((table.column("a") > 0) | (table.column("b") > 0))
     attributes = [Column(n, m) for n, m in SIZES.items()]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((0, 0),))])
-    model = GaussianMarginals(epsilon=0.5, random_state=0).fit(Table(kept.codes, domain))
+    model = GaussianMarginals(epsilon=0.5, random_state=0, relation="add_remove").fit(Table(kept.codes, domain))
     assert model.sample(2000).counts(("a", "b"))[0, 0] == 0
 
 
@@ -117,8 +117,8 @@ def test_number_of_rows_is_exact_where_it_is_public():
 
 def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
     table = chain()
-    model = GaussianMarginals(random_state=5).fit(table)
-    again = GaussianMarginals(random_state=5).fit(table)
+    model = GaussianMarginals(random_state=5, relation="add_remove").fit(table)
+    again = GaussianMarginals(random_state=5, relation="add_remove").fit(table)
     model.save(tmp_path / "model.npz")
     loaded = GaussianMarginals.load(tmp_path / "model.npz").set_params(random_state=5)
     for pair in itertools.combinations(SIZES, 2):
@@ -128,12 +128,12 @@ def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
 
 
 def test_single_attribute():
-    model = GaussianMarginals(epsilon=100.0, random_state=0).fit(chain().project(["c"]))
+    model = GaussianMarginals(epsilon=100.0, random_state=0, relation="add_remove").fit(chain().project(["c"]))
     assert model.marginal(("c",)).shape == (4,)
     assert model.sample(10).domain.names == ("c",)
 
 
 def test_bad_workload_is_one_line():
     with pytest.raises(InputError, match="column") as caught:
-        GaussianMarginals(workload=[("a", "nowhere")]).fit(chain())
+        GaussianMarginals(workload=[("a", "nowhere")], relation="add_remove").fit(chain())
     assert "\n" not in str(caught.value)

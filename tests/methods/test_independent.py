@@ -30,7 +30,7 @@ def test_one_gaussian_event_per_attribute_at_the_smallest_scale(table, relation,
 
 
 def test_marginals_are_products(table):
-    model = Independent(random_state=1).fit(table)
+    model = Independent(random_state=1, relation="add_remove").fit(table)
     n = model.model_.total
     product = np.einsum("a,b,c->cab", *(model.marginal((x,)) / n for x in "abc"))
     np.testing.assert_allclose(model.marginal(("c", "a", "b")), n * product, rtol=1e-9)
@@ -54,7 +54,7 @@ def test_one_way_marginals_are_the_projection_of_the_noisy_ones(table):
 
 
 def test_samples_have_the_model_marginals(table):
-    model = Independent(random_state=2).fit(table)
+    model = Independent(random_state=2, relation="add_remove").fit(table)
     rows = model.sample(4000)
     scale = 4000 / model.model_.total
     assert np.abs(rows.counts(("a",)) - scale * model.marginal(("a",))).max() < 2
@@ -64,18 +64,18 @@ def test_structural_zeros_have_no_mass(table):
     attributes = [Column("a", 5), Column("b", 2), Column("c", 3)]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((4, 0), (4, 1)))])
     rows = Table(table.take(table.column("a") < 4).codes, domain)
-    model = Independent(epsilon=0.1, random_state=0).fit(rows)
+    model = Independent(epsilon=0.1, random_state=0, relation="add_remove").fit(rows)
     assert model.marginal(("b", "a"))[:, 4].sum() == 0
     assert model.sample(1000).counts(("a",))[4] == 0
 
 
 def test_only_the_tight_calibration_exists(table):
     with pytest.raises(InputError, match="calibration of Independent"):
-        Independent(calibration="published").fit(table)
+        Independent(calibration="published", relation="add_remove").fit(table)
 
 
 def test_files_restore_the_model(table, tmp_path):
-    model = Independent(random_state=9).fit(table)
+    model = Independent(random_state=9, relation="add_remove").fit(table)
     model.save(tmp_path / "m.npz")
     loaded = Independent.load(tmp_path / "m.npz").set_params(random_state=9)
     np.testing.assert_allclose(loaded.marginal(("a", "c")), model.marginal(("a", "c")), rtol=1e-12)

@@ -25,7 +25,9 @@ def rows_of(n_rows=5000, seed=0):
 
 
 def small(**parameters):
-    return MixtureInference(**{"components": 8, "rounds": 20, "random_state": 0, **parameters})
+    return MixtureInference(
+        **{"components": 8, "rounds": 20, "relation": "add_remove", "random_state": 0, **parameters}
+    )
 
 
 @pytest.mark.parametrize(("relation", "l2"), others_slow([("add_remove", 1.0), ("replace_one", 2**0.5)]))

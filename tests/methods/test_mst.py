@@ -54,8 +54,8 @@ def test_published_scales_are_not_certified_under_replace_one():
     assert "spent" in model.ledger_.message
     # Gaussian events cost twice, selections four times what was planned: rho/3 * (2 + 4 + 2).
     assert model.ledger_.rho() == pytest.approx(zcdp_rho(1.0, 1e-5) * 8 / 3)
-    same = MST(epsilon=1.0, calibration="published", random_state=0).fit(tree_rows())
-    tight = MST(epsilon=1.0, random_state=0).fit(tree_rows())
+    same = MST(epsilon=1.0, calibration="published", random_state=0, relation="add_remove").fit(tree_rows())
+    tight = MST(epsilon=1.0, random_state=0, relation="add_remove").fit(tree_rows())
     assert same.ledger_.certified
     np.testing.assert_array_equal(same.marginal(("a", "e")), tight.marginal(("a", "e")))
 
@@ -63,13 +63,13 @@ def test_published_scales_are_not_certified_under_replace_one():
 def test_a_ledger_that_is_charged_more_than_planned_refuses(monkeypatch):
     monkeypatch.setattr("marginalia.privacy.costs.zcdp_rho", lambda epsilon, delta: 1.01 * zcdp_rho(epsilon, delta))
     with pytest.raises(PrivacyError):
-        MST(epsilon=1.0, random_state=0).fit(tree_rows())
+        MST(epsilon=1.0, random_state=0, relation="add_remove").fit(tree_rows())
 
 
 @pytest.mark.slow
 def test_the_tree_of_the_data_is_found_and_fitted():
     table = tree_rows()
-    model = MST(epsilon=50.0, random_state=0).fit(table)
+    model = MST(epsilon=50.0, random_state=0, relation="add_remove").fit(table)
     assert set(model.tree_) == EDGES
     for pair in itertools.combinations(SIZES, 2):
         assert np.abs(model.marginal(pair) - table.counts(pair)).sum() < 0.04 * len(table)
@@ -77,7 +77,7 @@ def test_the_tree_of_the_data_is_found_and_fitted():
 
 def test_the_tree_always_spans():
     for seed in range(5):
-        model = MST(epsilon=0.001, random_state=seed).fit(tree_rows(n_rows=50))
+        model = MST(epsilon=0.001, random_state=seed, relation="add_remove").fit(tree_rows(n_rows=50))
         reached = {model.tree_[0][0]}
         for _ in model.tree_:
             reached |= {a for edge in model.tree_ if reached & set(edge) for a in edge}
@@ -114,7 +114,7 @@ def test_rare_values_are_merged_and_come_back_in_samples():
     rng = np.random.default_rng(0)
     a = np.where(rng.random(10_000) < 0.01, rng.integers(2, 30, size=10_000), rng.integers(2, size=10_000))
     table = Table(np.column_stack([a, a % 2]), Domain.from_sizes({"a": 30, "b": 2}))
-    model = MST(epsilon=1.0, random_state=0).fit(table)
+    model = MST(epsilon=1.0, random_state=0, relation="add_remove").fit(table)
     assert model.model_.domain.sizes == (3, 2)
     mu = model.marginal(("a",))
     assert mu.shape == (30,)
@@ -131,13 +131,13 @@ def test_structural_zeros_stay_empty():
     kept = table.take((table.column("a") != 0) | (table.column("b") != 1))
     attributes = [Column(n, m) for n, m in SIZES.items()]
     domain = Domain(attributes, structural_zeros=[StructuralZeros(("a", "b"), ((0, 1),))])
-    model = MST(epsilon=0.1, random_state=0).fit(Table(kept.codes, domain))
+    model = MST(epsilon=0.1, random_state=0, relation="add_remove").fit(Table(kept.codes, domain))
     assert model.marginal(("b", "a"))[1, 0] == 0
     assert model.sample(5000).counts(("a", "b"))[0, 1] == 0
 
 
 def test_one_attribute_gets_the_whole_budget():
-    model = MST(epsilon=1.0, random_state=0).fit(tree_rows().project(["c"]))
+    model = MST(epsilon=1.0, random_state=0, relation="add_remove").fit(tree_rows().project(["c"]))
     assert model.tree_ == []
     assert model.ledger_.rho() == pytest.approx(gdp_mu(1.0, 1e-5) ** 2 / 2)
     assert model.sample(100).domain.names == ("c",)
@@ -154,7 +154,7 @@ def test_an_empty_table_is_no_special_case():
 @pytest.mark.slow
 def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
     table = tree_rows(n_rows=3000)
-    model, again = (MST(epsilon=0.3, random_state=7).fit(table) for _ in range(2))
+    model, again = (MST(epsilon=0.3, random_state=7, relation="add_remove").fit(table) for _ in range(2))
     model.save(tmp_path / "m.npz")
     loaded = MST.load(tmp_path / "m.npz").set_params(random_state=7)
     assert loaded.tree_ == model.tree_ == again.tree_

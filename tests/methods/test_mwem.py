@@ -71,7 +71,7 @@ def test_scores_are_those_of_the_paper(monkeypatch):
     real, estimate = Session.select, mwem_pgm.estimate
     monkeypatch.setattr(Session, "select", select)
     monkeypatch.setattr(mwem_pgm, "estimate", fit)
-    model = MWEM(workload=weights, rounds=4, epsilon=2.0, random_state=1).fit(table)
+    model = MWEM(workload=weights, rounds=4, epsilon=2.0, random_state=1, relation="add_remove").fit(table)
     assert len(seen) == 4
     for scores, fitted in zip(seen, models, strict=False):
         expected = [
@@ -88,7 +88,9 @@ def test_scores_do_not_depend_on_the_order_or_the_scale_of_the_weights():
     table = chained(300)
     weights = {("a", "b"): 1.0, ("d", "c"): 2.0, ("a", "c"): 0.5}
     others = [{q: 2.0**-1060 * w for q, w in reversed(weights.items())}, {q: 2.0**1000 * w for q, w in weights.items()}]
-    one, *rest = (MWEM(workload=w, rounds=3, random_state=1).fit(table) for w in (weights, *others))
+    one, *rest = (
+        MWEM(workload=w, rounds=3, random_state=1, relation="add_remove").fit(table) for w in (weights, *others)
+    )
     for other in rest:
         assert other.measured_ == one.measured_
         assert np.array_equal(other.marginal(("a", "d")), one.marginal(("a", "d")))
@@ -109,7 +111,7 @@ def test_dependent_pairs_are_found(relation):
 @pytest.mark.slow
 def test_with_much_budget_a_model_of_pairs_is_exact():
     table = chained()
-    model = MWEM(epsilon=1e4, rounds=8, random_state=0).fit(table)
+    model = MWEM(epsilon=1e4, rounds=8, random_state=0, relation="add_remove").fit(table)
     for pair in model.measured_:
         assert np.abs(model.marginal(pair) - table.counts(pair)).sum() < 20
     assert model.n_rows_ == len(table)
@@ -127,7 +129,7 @@ def test_the_model_grows_round_by_round_within_its_size(monkeypatch):
         return found[-1][2]
 
     monkeypatch.setattr(MWEM, "_candidates", seen)
-    model = MWEM(epsilon=20.0, max_model_mb=0.004, rounds=16, random_state=0).fit(table)
+    model = MWEM(epsilon=20.0, max_model_mb=0.004, rounds=16, random_state=0, relation="add_remove").fit(table)
     assert [share for _, share, _ in found[1:]] == [t / 16 for t in range(1, 17)]
     for cliques, share, candidates in found:
         now = eliminate(cliques, table.domain.sizes).megabytes
@@ -143,11 +145,11 @@ def model_pairs(d):
 
 def test_without_room_for_any_marginal_nothing_is_released():
     with pytest.raises(InputError, match=r"larger than max_model_mb=1e-05: raise it"):
-        MWEM(max_model_mb=1e-5).fit(chained(50))
+        MWEM(max_model_mb=1e-5, relation="add_remove").fit(chained(50))
 
 
 def test_a_saved_model_is_read_again(tmp_path):
-    model = MWEM(epsilon=1.0, random_state=0).fit(chained(500))
+    model = MWEM(epsilon=1.0, random_state=0, relation="add_remove").fit(chained(500))
     model.save(tmp_path / "model.npz")
     again = MWEM.load(tmp_path / "model.npz")
     assert again.measured_ == model.measured_
@@ -171,7 +173,7 @@ def test_impossible_cells_stay_empty():
     zeros = [StructuralZeros(("a", "b"), ((0, 1),)), StructuralZeros(("b", "c"), ((1, 2),))]
     domain = Domain([Column("a", 2), Column("b", 2), Column("c", 3)], structural_zeros=zeros)
     codes = np.random.default_rng(0).integers(0, 2, (400, 3)) * [1, 0, 1]
-    model = MWEM(epsilon=1.0, random_state=0).fit(Table(codes, domain))
+    model = MWEM(epsilon=1.0, random_state=0, relation="add_remove").fit(Table(codes, domain))
     assert model.marginal(("a", "b"))[0, 1] == model.marginal(("c", "b"))[2, 1] == 0
 
 

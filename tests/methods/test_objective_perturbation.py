@@ -29,7 +29,9 @@ def test_tight_spends_exactly_the_budget(table, relation):
 @pytest.mark.slow
 def test_published_spends_what_the_reference_says(table):
     for epsilon, spent in ((0.05, 0.0309), (0.1, 0.0625), (0.5, 0.3069), (1, 0.5869), (2, 1.0886)):
-        model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration="published", random_state=0)
+        model = ObjectivePerturbationClassifier(
+            epsilon=epsilon, calibration="published", random_state=0, relation="add_remove"
+        )
         for_the_gap = epsilon / 1000  # of the reference's exact minimiser
         assert model.fit(table, "rich").ledger_.epsilon_spent == pytest.approx(spent + for_the_gap, abs=1.5e-4)
 
@@ -39,9 +41,10 @@ def test_constants():
     X, y = rng.uniform(-1, 1, (50, 3)), rng.integers(0, 2, 50)
     bound = math.sqrt(14)
     common = {"feature_bound": bound, "random_state": 0}
-    published = ObjectivePerturbationClassifier(calibration="published", **common).fit(X, y).ledger_.events
-    tight = ObjectivePerturbationClassifier(**common).fit(X, y).ledger_.events
-    halved = ObjectivePerturbationClassifier(relation="replace_one", **common).fit(X, y).ledger_.events
+    published, tight, halved = (
+        ObjectivePerturbationClassifier(calibration=calibration, relation=relation, **common).fit(X, y).ledger_.events
+        for calibration, relation in (("published", "add_remove"), ("tight", "add_remove"), ("tight", "replace_one"))
+    )
     for events, sigma, regulariser in (
         (published, 37.724, 7.0),
         (tight, bound / gdp_mu(0.999, 0.999e-5), 14.0 / 0.999),
@@ -57,7 +60,9 @@ def test_constants():
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_the_minimiser_is_exact(table, calibration):
-    model = ObjectivePerturbationClassifier(calibration=calibration, random_state=7).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(calibration=calibration, random_state=7, relation="add_remove").fit(
+        table, "rich"
+    )
     event, output = model.ledger_.events
     whole, part = Randomness(7).noise.rounded_gaussian(52, 5)
     b = event.sigma * (whole + part / 2**52)
@@ -93,14 +98,16 @@ def test_the_bound_covers_the_longest_row():
         domain = Domain.from_sizes({**{f"a{i}": 2 for i in range(k)}, "y": 2})
         table = Table(np.ones((4, k + 1), int), domain)
         for fit_intercept in (False, True):
-            model = ObjectivePerturbationClassifier(random_state=0, fit_intercept=fit_intercept).fit(table, "y")
+            model = ObjectivePerturbationClassifier(
+                random_state=0, fit_intercept=fit_intercept, relation="add_remove"
+            ).fit(table, "y")
             bound = Fraction(model.ledger_.events[0].bound)
             assert k + fit_intercept <= bound**2 <= (k + fit_intercept) * (1 + Fraction(1, 2**50))
 
 
 def test_a_fit_keeps_nothing_that_depends_on_private_rows(table):
     """The gradient norm and the number of Newton steps were attributes."""
-    model = ObjectivePerturbationClassifier(random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(random_state=0, relation="add_remove").fit(table, "rich")
     fitted = {name for name in vars(model) if name.endswith("_")}
     assert fitted == {"coef_", "intercept_", "classes_", "encoder_", "n_features_in_", "ledger_"}
 
@@ -109,7 +116,10 @@ def test_a_fit_keeps_nothing_that_depends_on_private_rows(table):
 def test_noise_has_the_stated_deviation():
     """Of rows that are 0 the minimiser is -b/regulariser; 2.5 % is 5 standard errors of the deviation over 20,000."""
     X, y = np.zeros((2, 200)), [0, 1]
-    models = [ObjectivePerturbationClassifier(feature_bound=2.0, random_state=seed).fit(X, y) for seed in range(100)]
+    models = [
+        ObjectivePerturbationClassifier(feature_bound=2.0, random_state=seed, relation="add_remove").fit(X, y)
+        for seed in range(100)
+    ]
     ratio = 4.0 / 0.999
     drawn = np.std([model.coef_ * ratio for model in models])
     assert drawn == pytest.approx(2.0 / gdp_mu(0.999, 0.999e-5), rel=0.025)
@@ -118,9 +128,9 @@ def test_noise_has_the_stated_deviation():
 @pytest.mark.parametrize("start", [np.nan, np.inf, 1e6, -3.0])
 def test_no_fit_is_refused(table, monkeypatch, start):
     """A guess that is no minimiser ended in an error that no certificate covers; now it takes longer."""
-    good = ObjectivePerturbationClassifier(random_state=0).fit(table, "rich")
+    good = ObjectivePerturbationClassifier(random_state=0, relation="add_remove").fit(table, "rich")
     monkeypatch.setattr(ObjectivePerturbationClassifier, "_guess", lambda *given: np.full(5, start))
-    model = ObjectivePerturbationClassifier(random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(random_state=0, relation="add_remove").fit(table, "rich")
     gap = model.ledger_.events[1].sensitivity
     assert np.linalg.norm(model.coef_ - good.coef_) <= gap  # the noise is the same
     assert model.ledger_.certified
@@ -130,34 +140,41 @@ def test_an_intercept_finds_the_share_of_a_class():
     X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
     for bound in (0.25, 1.0, 3.0):
         model = ObjectivePerturbationClassifier(
-            epsilon=1e4, feature_bound=bound, fit_intercept=True, random_state=0
+            epsilon=1e4, feature_bound=bound, fit_intercept=True, random_state=0, relation="add_remove"
         ).fit(X, y)
         assert model.intercept_ == pytest.approx(-math.log(3), abs=0.01)
-        assert ObjectivePerturbationClassifier(epsilon=1e4, random_state=0).fit(X, y).intercept_ == 0
+        assert (
+            ObjectivePerturbationClassifier(epsilon=1e4, random_state=0, relation="add_remove").fit(X, y).intercept_
+            == 0
+        )
 
 
 def test_the_margin_is_that_of_the_loss(table):
     encoder = Encoder(table.domain, "rich")
     Z = encoder.transform(table) * encoder.target_values(table, "logistic")[:, None]
-    model = ObjectivePerturbationClassifier(epsilon=1e6, margin=2.0, random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(epsilon=1e6, margin=2.0, random_state=0, relation="add_remove").fit(
+        table, "rich"
+    )
     reference = minimize(lambda theta: np.logaddexp(0, 2 - Z @ theta).sum(), np.zeros(5), method="BFGS")
     assert np.allclose(model.coef_, reference.x, atol=5e-3)
     assert model.ledger_.epsilon_spent == pytest.approx(1e6, rel=1e-6)
     for bad in (-1.0, 0.3, 33.0, math.nan):
         with pytest.raises(InputError, match="margin"):
-            ObjectivePerturbationClassifier(margin=bad).fit(table, "rich")
+            ObjectivePerturbationClassifier(margin=bad, relation="add_remove").fit(table, "rich")
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_without_noise_it_is_logistic_regression(table, calibration):
-    model = ObjectivePerturbationClassifier(epsilon=1e6, calibration=calibration, random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(
+        epsilon=1e6, calibration=calibration, random_state=0, relation="add_remove"
+    ).fit(table, "rich")
     public = LogisticClassifier(fit_intercept=False).fit(table, "rich")
     assert np.allclose(model.coef_, public.coef_, atol=5e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 1e-3])
 def test_tiny_budgets_still_reach_the_minimum(table, epsilon):
-    model = ObjectivePerturbationClassifier(epsilon=epsilon, random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(epsilon=epsilon, random_state=0, relation="add_remove").fit(table, "rich")
     assert model.ledger_.certified
     assert np.isfinite(model.coef_).all()
 
@@ -165,7 +182,7 @@ def test_tiny_budgets_still_reach_the_minimum(table, epsilon):
 def test_a_table_of_one_class_has_a_defined_result(table):
     """Which classes occur is private: a table's classes are its domain's."""
     poor = table.take(table.column("rich") == 0)
-    model = ObjectivePerturbationClassifier(epsilon=100.0, random_state=0).fit(poor, "rich")
+    model = ObjectivePerturbationClassifier(epsilon=100.0, random_state=0, relation="add_remove").fit(poor, "rich")
     assert np.array_equal(model.classes_, [0, 1])
     assert np.mean(model.predict(poor) == 0) > 0.9
 
@@ -188,7 +205,9 @@ GOLDEN = {
 
 def assert_golden(data, task, calibration, epsilons):
     for epsilon in epsilons:
-        model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration=calibration, one_hot=data.one_hot)
+        model = ObjectivePerturbationClassifier(
+            epsilon=epsilon, calibration=calibration, one_hot=data.one_hot, relation="add_remove"
+        )
         expected = GOLDEN[task][calibration][epsilon]
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20, digits=1.1e-5)
 

@@ -47,7 +47,7 @@ def test_it_measures_what_gaussian_marginals_measures():
 
 
 def test_files(tmp_path):
-    model = PrivatePGM(workload=TREE, random_state=1).fit(chain())
+    model = PrivatePGM(workload=TREE, random_state=1, relation="add_remove").fit(chain())
     model.save(tmp_path / "model.npz")
     again = Synthesizer.load(tmp_path / "model.npz")
     np.testing.assert_allclose(again.marginal(("a", "c")), model.marginal(("a", "c")), rtol=1e-9)

@@ -104,7 +104,9 @@ def test_selections_are_charged_for_a_record_apart_from_all_others():
     domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
 
     def fit(rows):
-        return lambda: PrivBayes(epsilon=8.0, usefulness=1e-3, random_state=0).fit(Table(rows, domain))
+        return lambda: PrivBayes(epsilon=8.0, usefulness=1e-3, random_state=0, relation="add_remove").fit(
+            Table(rows, domain)
+        )
 
     first = record(fit(codes))
     one, two = replay(fit(codes), first), replay(fit(codes[:-1]), first)
@@ -181,7 +183,7 @@ def test_parents_are_the_maximal_sets_that_are_useful_and_fit(monkeypatch):
     chosen = [(0, ()), (1, (0,)), (3, (0, 1))]
     cliques = [(0,), (0, 1), (0, 1, 3)]
     for degree, most_cells, most in itertools.product((1, 2, 3), (5, 12, 40, 1000), (200, 300, 10_000)):
-        method = PrivBayes(degree=degree, max_model_mb=most / 2**20)
+        method = PrivBayes(degree=degree, max_model_mb=most / 2**20, relation="add_remove")
         found = method._candidates(chosen, domain, most_cells)
         subsets = [p for k in range(1, degree + 1) for p in itertools.combinations((0, 1, 3), k)]
         for a in (2, 4):
@@ -207,11 +209,11 @@ def test_a_set_is_useful_by_the_noise_of_its_cells(monkeypatch):
     model = PrivBayes(relation="replace_one", usefulness=3.0, random_state=0).fit(table)
     sigma = next(e.sigma for e in model.ledger_.events if isinstance(e, GaussianEvent))
     assert asked == [pytest.approx(2000 / (3 * math.sqrt(2 / math.pi) * sigma))] * 3
-    assert len(PrivBayes(epsilon=1e-3, random_state=0).fit(table).network_) == 4
+    assert len(PrivBayes(epsilon=1e-3, random_state=0, relation="add_remove").fit(table).network_) == 4
 
 
 def test_a_saved_model_is_read_again(tmp_path):
-    model = PrivBayes(epsilon=1.0, random_state=0).fit(network_rows(500))
+    model = PrivBayes(epsilon=1.0, random_state=0, relation="add_remove").fit(network_rows(500))
     model.save(tmp_path / "model.npz")
     again = PrivBayes.load(tmp_path / "model.npz")
     assert again.network_ == model.network_
@@ -236,14 +238,16 @@ def test_impossible_cells_stay_empty():
     domain = Domain([Column("a", 2), Column("b", 2), Column("c", 3), Column("d", 2)], structural_zeros=zeros)
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (400, 4)) * [1, 0, 1, 1]
-    model = PrivBayes(epsilon=1.0, random_state=0).fit(Table(codes, domain))
+    model = PrivBayes(epsilon=1.0, random_state=0, relation="add_remove").fit(Table(codes, domain))
     assert model.marginal(("a", "b"))[0, 1] == model.marginal(("c", "b"))[2, 1] == 0
 
 
 def test_the_junction_tree_stays_within_its_size():
     rng = np.random.default_rng(0)
     table = Table(rng.integers(0, 4, (3000, 9)), Domain.from_sizes({f"x{i}": 4 for i in range(9)}))
-    model = PrivBayes(epsilon=50.0, degree=3, max_model_mb=0.01, usefulness=1e-3, random_state=0).fit(table)
+    model = PrivBayes(
+        epsilon=50.0, degree=3, max_model_mb=0.01, usefulness=1e-3, random_state=0, relation="add_remove"
+    ).fit(table)
     assert max(len(parents) for _, parents in model.network_) == 3
     assert eliminate(model.model_.plan.cliques, table.domain.sizes).megabytes <= 0.01
 
@@ -251,7 +255,7 @@ def test_the_junction_tree_stays_within_its_size():
 def test_a_search_that_is_too_long_is_refused_before_it_starts():
     domain = Domain.from_sizes({f"x{i}": 2 for i in range(2000)})
     with pytest.raises(InputError, match=r"degree=3 on 2000 columns .* lower degree"):
-        PrivBayes(degree=3).fit(Table(np.zeros((5, 2000), int), domain))
+        PrivBayes(degree=3, relation="add_remove").fit(Table(np.zeros((5, 2000), int), domain))
 
 
 @pytest.mark.parametrize(

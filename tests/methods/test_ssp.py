@@ -117,7 +117,10 @@ def test_tight_spends_exactly_the_budget(table, relation):
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits, the noise of X'y read off; 5 % is 4.5 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(ssp, "least_squares", lambda xtx, xty, ridge: xty)
-    draws = [SSPRegressor(fit_intercept=False, random_state=seed).fit(table, "pay").coef_ for seed in range(2000)]
+    draws = [
+        SSPRegressor(fit_intercept=False, random_state=seed, relation="add_remove").fit(table, "pay").coef_
+        for seed in range(2000)
+    ]
     expected = ssp._joint_sensitivity(Neighbours(Relation.ADD_REMOVE), 2.0, 1.0, 1.0) / gdp_mu(1.0, 1e-5)
     assert np.std(draws, axis=0).mean() == pytest.approx(expected, rel=0.05)
     exact = Encoder(table.domain, "pay").gram(table)[:-1, -1]
@@ -139,7 +142,7 @@ def test_without_noise_it_is_least_squares(table, fit_intercept):
 def test_published_is_not_certified(released):
     """Both releases at the full budget, without the factor sqrt 2: epsilon 1 really costs 1.6103."""
     data = released("adult")
-    model = SSPRegressor(calibration="published", one_hot=data.one_hot, random_state=0)
+    model = SSPRegressor(calibration="published", one_hot=data.one_hot, random_state=0, relation="add_remove")
     with pytest.warns(UserWarning, match="indefinite"):
         model.fit(data.train, "education-num")
     assert not model.ledger_.certified
@@ -172,7 +175,7 @@ def test_golden_errors(released, task):
     """Means over 20 noise seeds against those of the reference."""
     data = released(task[0])
     for epsilon, expected in LINEAR[task].items():
-        model = SSPRegressor(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot)
+        model = SSPRegressor(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot, relation="add_remove")
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20)
 
 
@@ -181,5 +184,5 @@ def test_golden_errors(released, task):
 def test_golden_auc(released, task):
     data = released(task[0])
     for epsilon, expected in LOGISTIC[task].items():
-        model = SSPClassifier(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot)
+        model = SSPClassifier(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot, relation="add_remove")
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20)

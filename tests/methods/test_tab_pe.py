@@ -81,7 +81,7 @@ def test_a_parity_that_no_pair_shows_survives():
     a, b = rng.integers(0, 64, (2, 4000))
     columns = [Column("y", 2), Column("a", 64, "ordinal"), Column("b", 64, "ordinal")]
     table = Table(np.c_[(a >= 32) ^ (b >= 32), a, b], Domain(columns))
-    made = TabPE(epsilon=20.0, n_points=200, target="y", random_state=0).fit(table).points_
+    made = TabPE(epsilon=20.0, n_points=200, target="y", random_state=0, relation="add_remove").fit(table).points_
     assert (made[:, 0] == ((made[:, 1] >= 32) ^ (made[:, 2] >= 32))).mean() > 0.9
 
 
@@ -105,7 +105,9 @@ def test_selection_is_by_class():
 
 
 def test_rows_are_the_points_all_as_often_and_few_rows_have_every_class():
-    model = TabPE(rounds=2, n_points=100, target="y", random_state=0).fit(Table(drawn(200, 7), DOMAIN))
+    model = TabPE(rounds=2, n_points=100, target="y", random_state=0, relation="add_remove").fit(
+        Table(drawn(200, 7), DOMAIN)
+    )
     points = Table(model.points_, DOMAIN)
     for made in (model.sample(300), *model.sample_batches(300)):
         assert (np.unique(made.codes, axis=0) == np.unique(model.points_, axis=0)).all()
@@ -116,4 +118,4 @@ def test_rows_are_the_points_all_as_often_and_few_rows_have_every_class():
 
 def test_an_unknown_target_is_named():
     with pytest.raises(InputError, match="unknown column 'z'"):
-        TabPE(target="z").fit(Table(drawn(9, 0), DOMAIN))
+        TabPE(target="z", relation="add_remove").fit(Table(drawn(9, 0), DOMAIN))

@@ -86,7 +86,7 @@ def test_the_seed_decides_and_without_one_the_system_does():
 @pytest.mark.slow
 def test_it_runs_as_a_method_of_the_sweep(tmp_path):
     """In the process of the fit, with rows like those of any other library: declared, and no certificate."""
-    config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [8], "methods": [METHOD]})
+    config = parse({"relation": "add_remove", "datasets": ["adult"], "trials": 1, "epsilons": [8], "methods": [METHOD]})
     (job,) = plan(config, {"sweep": {"adult": TASKS}}).jobs.values()
     assert libraries(job.arms) == []  # no environment has to be made
     Prepared("adult", table(), TASKS, n_public=2000).save(tmp_path / "data")

@@ -68,7 +68,9 @@ def own_memory():
 
 
 def jobs_of(*methods, **content):
-    config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": methods, **content})
+    config = parse(
+        {"relation": "add_remove", "datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": methods, **content}
+    )
     return plan(config, {b.name: {"adult": TASKS} for b in config.blocks()}).jobs
 
 

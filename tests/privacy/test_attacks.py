@@ -31,7 +31,9 @@ def test_noisy_empty_cells_have_no_gaps() -> None:
     neighbour = np.vstack([rows, np.full(8, 2)])  # nobody else has a 2 anywhere
 
     def fired(codes: np.ndarray, seed: int) -> bool:
-        model = GaussianMarginals(epsilon=1.0, delta=1e-5, random_state=seed).fit(Table(codes, domain))
+        model = GaussianMarginals(epsilon=1.0, delta=1e-5, random_state=seed, relation="add_remove").fit(
+            Table(codes, domain)
+        )
         sigma = model.measurements_[0].sigma
         cells = [float(model.marginal(pair)[2, 2]) for pair in itertools.combinations(names, 2)]
         return any(_in_a_gap(y, sigma) for y in cells)

@@ -196,13 +196,13 @@ def test_the_certificate_of_a_synthesizer(table: Table) -> None:
 
 
 def test_the_certificate_of_arrays_and_of_post_processing(table: Table) -> None:
-    model = SSPRegressor(feature_bound=2.0, random_state=0).fit([[0.5], [-0.5]], [1.0, -1.0])
+    model = SSPRegressor(feature_bound=2.0, random_state=0, relation="add_remove").fit([[0.5], [-0.5]], [1.0, -1.0])
     assert Certificate.of(model).content["public_inputs"] == [
         {"name": "feature_bound", "value": 2.0, "source": "declared"},
         {"name": "target_bound", "value": 1.0, "source": "declared"},
         {"name": "number of features", "value": 1, "source": "declared"},
     ]
-    model = DDSSPClassifier(marginals=Independent(epsilon=0.5, random_state=3)).fit(table, "y")
+    model = DDSSPClassifier(marginals=Independent(epsilon=0.5, random_state=3, relation="add_remove")).fit(table, "y")
     source = Certificate.of(model).content["parameters"]["marginals"]
     assert source["method"] == "Independent"
     assert source["parameters"]["epsilon"] == 0.5
@@ -223,7 +223,7 @@ def test_only_our_own_ledger_has_a_certificate(table: Table) -> None:
 
 
 def test_one_page(table: Table) -> None:
-    lines = certificate_page(Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table)))
+    lines = certificate_page(Certificate.of(Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(table)))
     assert lines[-1] == "verdict       certified: (1, 1e-05)-DP"
     text = "\n".join(lines)
     for told in ("Independent", "every row", "requested 1", "seeded: for experiments", "a 3, b 4, y 2 (documented)"):
@@ -249,9 +249,9 @@ def forge_npz(path: object, change: object) -> None:
 
 
 def test_files_are_read_back(table: Table, tmp_path) -> None:
-    synthesizer = Independent(epsilon=1.0, random_state=0).fit(table)
+    synthesizer = Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(table)
     synthesizer.save(tmp_path / "s.npz")
-    learner = SSPRegressor(epsilon=2.0, random_state=0).fit(table, "b")
+    learner = SSPRegressor(epsilon=2.0, random_state=0, relation="add_remove").fit(table, "b")
     save_model(learner, tmp_path / "m.json")
     Certificate.of(learner).write(tmp_path / "c.json")
     for file, model in (("s.npz", synthesizer), ("m.json", learner), ("c.json", learner)):
@@ -273,9 +273,9 @@ def test_a_forged_file_is_exposed(table: Table, tmp_path) -> None:
         certificate |= {"certified": True, "epsilon_spent": 0.1, "message": ""}
         certificate["events"] = [{"type": "GaussianEvent", "sensitivity": 100.0, "sigma": 1.0, "label": ""}]
 
-    Independent(epsilon=0.1, random_state=0).fit(table).save(tmp_path / "s.npz")
+    Independent(epsilon=0.1, random_state=0, relation="add_remove").fit(table).save(tmp_path / "s.npz")
     forge_npz(tmp_path / "s.npz", claim)
-    save_model(SSPRegressor(epsilon=0.1, random_state=0).fit(table, "b"), tmp_path / "m.json")
+    save_model(SSPRegressor(epsilon=0.1, random_state=0, relation="add_remove").fit(table, "b"), tmp_path / "m.json")
     content = json.loads((tmp_path / "m.json").read_text())
     claim(content["certificate"])
     (tmp_path / "m.json").write_text(json.dumps(content))
@@ -305,13 +305,16 @@ def test_a_forged_file_is_exposed(table: Table, tmp_path) -> None:
     ],
 )
 def test_a_file_that_contradicts_itself_is_not_confirmed(table: Table, change: dict[str, object], problem: str) -> None:
-    content = {**Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table)).content, **change}
+    content = {
+        **Certificate.of(Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(table)).content,
+        **change,
+    }
     found = verify(Certificate(content))
     assert any(problem in told for told in found.problems)
 
 
 def test_the_two_accountants_must_agree(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table))
+    certificate = Certificate.of(Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(table))
     for price, problem in ((1.0005, None), (1.01, "the second accountant finds epsilon 1.01, more than 1")):
         monkeypatch.setattr(verify_module, "_recomputed", lambda *_, price=price: price)
         assert verify(certificate).problems == (() if problem is None else (problem,))
@@ -341,7 +344,7 @@ def test_the_second_accountant_counts_equal_releases_as_often_as_they_ran() -> N
 
 
 def test_parameters_of_a_model_file_are_held_against_its_certificate(table: Table, tmp_path) -> None:
-    save_model(SSPRegressor(epsilon=0.1, random_state=0).fit(table, "b"), tmp_path / "m.json")
+    save_model(SSPRegressor(epsilon=0.1, random_state=0, relation="add_remove").fit(table, "b"), tmp_path / "m.json")
     assert verify(Certificate.read(tmp_path / "m.json")).confirmed
     content = json.loads((tmp_path / "m.json").read_text())
     content["params"]["epsilon"] = 0.01

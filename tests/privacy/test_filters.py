@@ -300,7 +300,7 @@ def test_a_fit_keeps_its_books_in_the_measure_of_the_file(tmp_path):
     left = book.remaining_budget()[0]
     book.check_room(left, 1e-9)
     with charging(book, "mst"):
-        model = MST(epsilon=left, delta=1e-9, random_state=None).fit(table)
+        model = MST(epsilon=left, delta=1e-9, random_state=None, relation="add_remove").fit(table)
     assert model.ledger_.certified
     assert PrivacyOdometer(book.path).ledger.certified
     assert PrivacyOdometer(book.path).epsilon_spent > 0.9

@@ -107,7 +107,7 @@ def test_what_is_certified_at_a_large_epsilon_is_found_upwards():
 @pytest.mark.parametrize("k", [2, 3, 30])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-5, 1e-2), (1e-3, 1e-6), (1.0, 1e-5), (10.0, 1e-2)])
 def test_the_calibration_of_a_fit_spends_its_budget_and_no_more(relation, k, epsilon, delta):
-    neighbours, model = Neighbours(relation, Unit("patient", k)), ObjectivePerturbationClassifier()
+    neighbours, model = Neighbours(relation, Unit("patient", k)), ObjectivePerturbationClassifier(relation="add_remove")
     scales = model._scales(2.0, 5, neighbours, epsilon, delta)
     spent = composed_epsilon(model._events(2.0, 5, k, *scales), relation, delta)
     assert (0 if delta > epsilon else 0.99 * epsilon) <= spent <= epsilon * (1 + 1e-9)

@@ -22,7 +22,7 @@ ROWS = {0.1: 50, 10.0: 70}  # of the table that is released at each epsilon: the
 @pytest.fixture(scope="module")
 def models():
     table = Table(np.random.default_rng(0).integers(0, 2, (200, 3)), Domain.from_sizes({"a": 2, "b": 2, "c": 2}))
-    return {epsilon: Independent(epsilon=epsilon, random_state=0).fit(table) for epsilon in ROWS}
+    return {epsilon: Independent(epsilon=epsilon, random_state=0, relation="add_remove").fit(table) for epsilon in ROWS}
 
 
 def write(model, out):

@@ -34,7 +34,7 @@ def prepared(n=400, test=None, train_limit=None, n_public=None, n_public_test=No
 
 def jobs_of(**content):
     tasks = {"toy": TASKS}
-    config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1], **content})
+    config = parse({"relation": "add_remove", "datasets": ["toy"], "trials": 2, "epsilons": [1], **content})
     return list(plan(config, {b.name: tasks for b in config.blocks()}).jobs.values())
 
 

@@ -75,7 +75,9 @@ def run(methods, trials, tmp_path):
     domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS, None, None).save(tmp_path / "data")
-    config = parse({"datasets": ["toy"], "trials": trials, "epsilons": [1], "methods": methods})
+    config = parse(
+        {"relation": "add_remove", "datasets": ["toy"], "trials": trials, "epsilons": [1], "methods": methods}
+    )
     (job,) = plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values()
     out = tmp_path / "records.parquet"
     run_job(job.settings(), data=tmp_path / "data", seed=3, out=out)
@@ -208,7 +210,9 @@ def test_rows_of_a_draft_say_that_it_is_one():
     """A report must not say that they spend more than asked for, nor that they are certified."""
     ward = Column("ward", 2, labels=("a", "b"), type="string", inferred=("labels",))
     table = Table(np.arange(60).reshape(-1, 1) % 2, Domain([ward]))
-    spent, message = records.certificate(Independent(random_state=0).fit(table), 1e-5, epsilon=1.0)
+    spent, message = records.certificate(
+        Independent(random_state=0, relation="add_remove").fit(table), 1e-5, epsilon=1.0
+    )
     frame = pd.DataFrame({"message": [message], "status": "ok", "calibration": "tight"})
     assert spent == pytest.approx(1.0)
     assert message.startswith("not certified: 1 column's labels were read off the rows (ward)")

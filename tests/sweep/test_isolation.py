@@ -49,7 +49,9 @@ def prepared(n=200):
 
 
 def job_of(*methods, **content):
-    config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": methods, **content})
+    config = parse(
+        {"relation": "add_remove", "datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": methods, **content}
+    )
     jobs = list(plan(config, {b.name: {"adult": TASKS} for b in config.blocks()}).jobs.values())
     # Own methods are a job each; here they are to meet what the one before left behind.
     return replace(jobs[0], arms=tuple(arm for job in jobs for arm in job.arms))

@@ -41,7 +41,9 @@ def prepared(n=300):
 
 
 def job_of(*methods, name="mine", **content):
-    config = parse({"datasets": [name], "trials": 1, "epsilons": [1], "methods": methods, **content})
+    config = parse(
+        {"relation": "add_remove", "datasets": [name], "trials": 1, "epsilons": [1], "methods": methods, **content}
+    )
     (job,) = plan(config, {"sweep": {name: (TASK,)}}).jobs.values()
     return job
 

@@ -36,7 +36,7 @@ def run(tmp_path, group, **content):
     domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS).save(tmp_path / "data")
-    config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1], **content})
+    config = parse({"relation": "add_remove", "datasets": ["toy"], "trials": 2, "epsilons": [1], **content})
     jobs = plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values()
     (job,) = (job for job in jobs if job.group == group)
     out = tmp_path / f"{group}.parquet"

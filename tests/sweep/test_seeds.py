@@ -137,7 +137,9 @@ def test_two_certified_fits_do_not_give_the_counts_by_their_difference(tmp_path,
 
 
 def run(tmp_path, data, methods=("ssp", "gaussian_marginals")):
-    config = parse({"datasets": [data.name], "trials": 2, "epsilons": [1], "methods": list(methods)})
+    config = parse(
+        {"relation": "add_remove", "datasets": [data.name], "trials": 2, "epsilons": [1], "methods": list(methods)}
+    )
     data.save(tmp_path / "data")
     frames = []
     for i, job in enumerate(plan(config, {"sweep": {data.name: TASKS}}).jobs.values()):

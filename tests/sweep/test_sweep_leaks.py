@@ -195,5 +195,5 @@ def test_a_fit_through_the_library_is_that_of_the_sweep():
     ]
     assert (models[0] == models[1]).all()
     assert (models[0] != models[2]).all()
-    direct = SSPRegressor(epsilon=1.0, random_state=3).fit(table(), "b").coef_
+    direct = SSPRegressor(epsilon=1.0, random_state=3, relation="add_remove").fit(table(), "b").coef_
     np.testing.assert_array_equal(models[0], direct)

@@ -95,7 +95,7 @@ def test_a_class_of_ones_own_is_drawn_batch_by_batch(monkeypatch, table):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_a_file_of_batches_holds_the_rows_of_the_batches_with_the_types_of_the_domain(table, tmp_path):
-    model = MST(random_state=3).fit(table)
+    model = MST(random_state=3, relation="add_remove").fit(table)
     assert model.write_sample(tmp_path / "t.parquet", 1000) == 1000
     model.write_sample(tmp_path / "again.parquet", 1000)
     assert (tmp_path / "t.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
@@ -109,7 +109,7 @@ def test_a_file_of_batches_holds_the_rows_of_the_batches_with_the_types_of_the_d
 
 def test_a_small_file_is_what_it_was(table, tmp_path):
     """Up to 2**20 rows: the rows of `sample`, written at once."""
-    model = Independent(random_state=3).fit(table)
+    model = Independent(random_state=3, relation="add_remove").fit(table)
     assert base.STREAMED == 2**20
     path = tmp_path / "new" / "folder" / "t.parquet"
     model.write_sample(path, 700)
@@ -119,7 +119,7 @@ def test_a_small_file_is_what_it_was(table, tmp_path):
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_run_that_is_stopped_leaves_nothing(table, tmp_path, monkeypatch, ending):
-    model = Independent(random_state=3).fit(table)
+    model = Independent(random_state=3, relation="add_remove").fit(table)
     shown, seen = Table.to_frame, []
 
     def stopped(self, **how):
@@ -139,12 +139,12 @@ def test_a_run_that_is_stopped_leaves_nothing(table, tmp_path, monkeypatch, endi
 def test_a_frame_comes_back_in_frames():
     frame = pd.DataFrame({"ward": ["A", "B", "B"] * 50})
     domain = {"attributes": [{"name": "ward", "type": "string", "labels": ["A", "B"]}]}
-    (batch,) = Independent(random_state=0).fit(frame, domain=domain).sample_batches(10)
+    (batch,) = Independent(random_state=0, relation="add_remove").fit(frame, domain=domain).sample_batches(10)
     assert sorted(batch["ward"].unique()) == ["A", "B"]
 
 
 def test_a_model_of_more_rows_than_memory_holds_is_read_and_asked_for_batches(table, tmp_path):
-    model = Independent(random_state=0).fit(table)
+    model = Independent(random_state=0, relation="add_remove").fit(table)
     model.n_rows_ = 10**13
     model.save(tmp_path / "m.npz")
     again = Independent.load(tmp_path / "m.npz")

@@ -125,7 +125,7 @@ def test_what_is_refused_is_one_line(change, domain, said):
 
 def test_a_frame_without_rows_is_a_table_without_rows():
     frame = frame_of().head(0)
-    made = Independent(random_state=0).fit(frame, domain=DOMAIN).sample(3)
+    made = Independent(relation="add_remove", random_state=0).fit(frame, domain=DOMAIN).sample(3)
     assert len(made) == 3
 
 

@@ -154,7 +154,7 @@ def test_without_a_seed_the_noise_is_the_systems(name, monkeypatch):
 
 @pytest.mark.parametrize("seed", [np.random.SeedSequence(987654321), 987654321])
 def test_no_file_holds_the_seed(seed, tmp_path):
-    model = Independent(epsilon=1.0, random_state=seed).fit(table_of(MIXED))
+    model = Independent(epsilon=1.0, random_state=seed, relation="add_remove").fit(table_of(MIXED))
     if isinstance(seed, int):
         model.save(tmp_path / "model.npz")
         with np.load(tmp_path / "model.npz") as archive:
@@ -178,7 +178,7 @@ def test_public_inputs_say_where_they_come_from(source):
 
 
 def test_a_failed_refit_is_no_fitted_model(monkeypatch):
-    model = Independent(epsilon=1.0, random_state=0).fit(table_of(MIXED))
+    model = Independent(epsilon=1.0, random_state=0, relation="add_remove").fit(table_of(MIXED))
 
     def refuse(*given):
         raise PrivacyError("refused")
@@ -195,7 +195,7 @@ def test_rows_are_drawn_from_another_stream_than_the_noise(monkeypatch):
     """Who sees the rows, and what they were drawn with, learns nothing of the noise of the fit."""
     asked = []
     monkeypatch.setattr(aim.AIM, "_sample", lambda self, n, rng: asked.append(rng) or table_of(MIXED))
-    model = AIM(epsilon=1.0, rounds=2, random_state=3).fit(table_of(MIXED))
+    model = AIM(epsilon=1.0, rounds=2, random_state=3, relation="add_remove").fit(table_of(MIXED))
     model.sample(3)
     (rng,) = asked
     drawn = set(rng.integers(2**62, size=2000).tolist())

@@ -65,10 +65,10 @@ def test_marginals_above_the_limit_are_left_out_and_those_of_order_three_measure
     a, b = rng.integers(0, 2, (2, 30_000))
     codes = np.column_stack([a, b, a ^ b, rng.integers(0, 2, 30_000)])  # no pair depends
     table = Table(codes, Domain.from_sizes(dict.fromkeys("abcd", 2)))
-    model = SWIFT(epsilon=1.0, workload=3, random_state=0).fit(table)
+    model = SWIFT(epsilon=1.0, workload=3, random_state=0, relation="add_remove").fit(table)
     assert ("a", "b", "c") in model.measured_
     assert np.abs(model.marginal(("a", "b", "c")) - table.counts(("a", "b", "c"))).sum() < 300
-    small = SWIFT(epsilon=1.0, workload=3, max_cells=4, random_state=0)
+    small = SWIFT(epsilon=1.0, workload=3, max_cells=4, random_state=0, relation="add_remove")
     with pytest.raises(InputError, match="max_cells"):
         small.fit(table)
 
@@ -77,7 +77,7 @@ def test_weights_draw_the_budget_and_the_order_of_a_workload_does_not_matter():
     table = table_of((3, 3, 3, 3), 5000)
     named = {("c0", "c1"): 8.0, ("c1", "c2"): 1.0, ("c2", "c3"): 1.0, ("c0",): 0.5}
     one, other = (
-        SWIFT(epsilon=1.0, workload=w, random_state=3).fit(table)
+        SWIFT(epsilon=1.0, workload=w, random_state=3, relation="add_remove").fit(table)
         for w in (named, dict(reversed([*((q[::-1], weight) for q, weight in named.items())])))
     )
     assert one.measured_ == other.measured_
@@ -89,7 +89,7 @@ def test_threads_of_the_linear_algebra_do_not_change_a_bit():
     table, found = table_of((30, 40, 30, 6), 4000), []
     for threads in (1, 4):
         with threadpool_limits(threads):
-            found.append(SWIFT(epsilon=10.0, random_state=3).fit(table))
+            found.append(SWIFT(epsilon=10.0, random_state=3, relation="add_remove").fit(table))
     assert found[0].measured_ == found[1].measured_
     assert np.array_equal(found[0].model_.theta, found[1].model_.theta)
 
@@ -98,7 +98,7 @@ def test_a_streamed_file_gives_the_bytes_of_the_table(tmp_path):
     table = table_of((5, 4, 3), 3000)
     table.to_parquet(tmp_path / "rows.parquet")
     streamed = stream_files(tmp_path / "rows.parquet", domain=table.domain)
-    one, other = (SWIFT(epsilon=1.0, random_state=5).fit(source) for source in (table, streamed))
+    one, other = (SWIFT(epsilon=1.0, random_state=5, relation="add_remove").fit(source) for source in (table, streamed))
     assert one.measured_ == other.measured_
     assert np.array_equal(one.model_.theta, other.model_.theta)
 
@@ -113,7 +113,7 @@ def test_a_fit_that_is_killed_leaves_nothing_that_answers(monkeypatch):
         return Table.counts(table, names)
 
     monkeypatch.setattr(table, "counts", killed, raising=False)
-    model = SWIFT(epsilon=1.0, random_state=0)
+    model = SWIFT(epsilon=1.0, random_state=0, relation="add_remove")
     with pytest.raises(KeyboardInterrupt):
         model.fit(table)
     with pytest.raises(NotFittedError, match="not fitted"):
@@ -126,5 +126,5 @@ def test_impossible_cells_wider_than_the_limit_stay_empty():
         structural_zeros=[StructuralZeros(("a", "b"), ((0, 0), (3, 4)))],
     )
     codes = np.column_stack([np.arange(900) % 49 + 1, np.arange(900) % 7, np.arange(900) % 2])
-    model = SWIFT(epsilon=1.0, max_model_mb=0.01, random_state=0).fit(Table(codes, domain))
+    model = SWIFT(epsilon=1.0, max_model_mb=0.01, random_state=0, relation="add_remove").fit(Table(codes, domain))
     assert model.marginal(("a", "b"))[0, 0] == 0.0

@@ -108,7 +108,7 @@ def test_dependent_pairs_are_found_and_the_whole_budget_is_spent(relation):
 
 
 def test_a_saved_model_is_read_again(tmp_path):
-    model = SWIFT(epsilon=1.0, random_state=0).fit(chained(500))
+    model = SWIFT(epsilon=1.0, random_state=0, relation="add_remove").fit(chained(500))
     model.save(tmp_path / "model.npz")
     again = SWIFT.load(tmp_path / "model.npz")
     assert (again.tree_, again.measured_) == (model.tree_, model.measured_)
@@ -119,11 +119,11 @@ def test_a_saved_model_is_read_again(tmp_path):
 
 def test_one_way_workloads_and_one_column_spend_all_on_one_way_marginals():
     table = chained(500)
-    model = SWIFT(epsilon=1.0, workload=1, random_state=0).fit(table)
+    model = SWIFT(epsilon=1.0, workload=1, random_state=0, relation="add_remove").fit(table)
     assert model.measured_ == {}
     assert len(model.ledger_.events) == 4
     lone = Table(table.codes[:, :1], Domain.from_sizes({"a": 3}))
-    assert SWIFT(epsilon=1.0, random_state=0).fit(lone).tree_ == [("a",)]
+    assert SWIFT(epsilon=1.0, random_state=0, relation="add_remove").fit(lone).tree_ == [("a",)]
 
 
 def test_impossible_cells_stay_empty():
@@ -133,7 +133,7 @@ def test_impossible_cells_stay_empty():
     )
     rng = np.random.default_rng(0)
     codes = np.column_stack([rng.integers(0, 2, 400), np.zeros(400, int), rng.integers(0, 3, 400)])
-    model = SWIFT(epsilon=1.0, random_state=0).fit(Table(codes, domain))
+    model = SWIFT(epsilon=1.0, random_state=0, relation="add_remove").fit(Table(codes, domain))
     assert model.marginal(("a", "b"))[0, 1] == 0
     assert any({"a", "b"} <= set(c) for c in model.tree_)
 

@@ -34,6 +34,7 @@ def rows(n, seed):
 
 def jobs(protocol, *methods, trials=2):
     content = {
+        "relation": "add_remove",
         "datasets": ["toy"],
         "methods": list(methods),
         "epsilons": [1, 4],

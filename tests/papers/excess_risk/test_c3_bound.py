@@ -22,7 +22,7 @@ def table_of(n=400, seed=0):
 @pytest.fixture(scope="module")
 def fit():
     table = table_of()
-    return AIM(epsilon=1.0, delta=1e-6, workload=2, rounds=20, random_state=0).fit(table), table
+    return AIM(epsilon=1.0, delta=1e-6, workload=2, rounds=20, random_state=0, relation="add_remove").fit(table), table
 
 
 def test_distances_are_those_of_the_model_before_the_last_round(fit):
@@ -65,7 +65,7 @@ def test_the_bound_from_the_release_covers_all_candidates():
     table = table_of()
     misses = 0
     for seed in range(12):
-        aim = AIM(epsilon=1.0, delta=1e-6, workload=2, rounds=12, random_state=seed).fit(table)
+        aim = AIM(epsilon=1.0, delta=1e-6, workload=2, rounds=12, random_state=seed, relation="add_remove").fit(table)
         misses += coverage(aim, table)["weighted_all"] == 0
     assert misses <= 4
 

@@ -108,7 +108,7 @@ def test_columns_of_labels_divide_their_part_of_delta():
 
 def test_one_certificate_for_bins_and_model():
     _, table, ledger = learned(epsilon=1.0, share=PREPROCESSING_SHARE)
-    model = MST(epsilon=1.0, random_state=0)
+    model = MST(epsilon=1.0, random_state=0, relation="add_remove")
     model.domain_ = table.domain
     model._release(table, Session(ledger, Randomness(0)))
     ledger.close()

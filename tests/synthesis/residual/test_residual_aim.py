@@ -43,7 +43,7 @@ def test_it_finds_the_pairs_that_depend(relation):
 
 def test_later_rounds_do_not_pay_for_what_is_known():
     """A pair of six codes: a round measures its own residual, and of the columns only what is less well known."""
-    model = ResidualAIM(epsilon=1.0, random_state=0).fit(paired())
+    model = ResidualAIM(epsilon=1.0, random_state=0, relation="add_remove").fit(paired())
     measured = [e for e, _ in flattened(model.ledger_.events) if isinstance(e, GaussianEvent)]
     singles = [e.label for e in measured if "," not in e.label and e.label]
     assert len(singles) < len(measured) / 2
@@ -80,16 +80,16 @@ def test_scores_are_those_of_the_definition(monkeypatch):
                 assert self._bounds[i] >= self.score(q) - 1e-9
 
     monkeypatch.setattr(aim_residual, "_ResidualScores", Checking)
-    ResidualAIM(workload=3, rounds=12, random_state=1).fit(paired(5, 500))
+    ResidualAIM(workload=3, rounds=12, random_state=1, relation="add_remove").fit(paired(5, 500))
     assert len(checked) > 50
 
 
 def test_triples():
     table = paired(6, 5000)
-    model = ResidualAIM(epsilon=2.0, workload=3, random_state=0).fit(table)
+    model = ResidualAIM(epsilon=2.0, workload=3, random_state=0, relation="add_remove").fit(table)
     assert model.marginal(("x0", "x1", "x4")).shape == (6, 6, 6)
     with pytest.raises(InputError, match="max_cells"):
-        ResidualAIM(workload=[("x0", "x1")], max_cells=10).fit(table)
+        ResidualAIM(workload=[("x0", "x1")], max_cells=10, relation="add_remove").fit(table)
 
 
 def test_a_table_is_forgotten_with_any_part_of_it():

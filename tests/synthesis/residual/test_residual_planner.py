@@ -132,7 +132,7 @@ def test_what_is_lost_in_noise_is_independent_and_what_is_not_stays():
 def test_a_triple_follows_from_its_pairs_by_maximum_entropy():
     """a - b - c is a chain: where the pair (a, c) is known to follow from b, so does the triple."""
     table = chain(200_000)
-    model = ResidualPlanner(epsilon=1000.0, random_state=0).fit(table)
+    model = ResidualPlanner(epsilon=1000.0, random_state=0, relation="add_remove").fit(table)
     guess = model.marginal(("a", "b", "c"))
     assert np.abs(guess - table.counts(("a", "b", "c"))).sum() / 200_000 < 0.02
 
@@ -157,18 +157,18 @@ def test_estimates_and_workloads():
     with pytest.raises(InputError, match="stands twice"):
         model.marginal(("a", "a"))
     with pytest.raises(InputError, match="did you mean 'shrunk'"):
-        ResidualPlanner(estimate="shrunken").fit(table)
+        ResidualPlanner(estimate="shrunken", relation="add_remove").fit(table)
 
 
 def test_too_many_marginals_are_refused_before_they_are_listed():
     wide = Table(np.zeros((2, 2000), int), Domain.from_sizes({f"x{i}": 2 for i in range(2000)}))
     with pytest.raises(InputError, match=r"ResidualPlanner on 664,668,499,500 marginals needs .* MB of memory"):
-        ResidualPlanner(workload=4).fit(wide)
+        ResidualPlanner(workload=4, relation="add_remove").fit(wide)
 
 
 def test_rows_follow_the_pairs_that_depend_most():
     table = chain(20_000)
-    rows = ResidualPlanner(epsilon=1000.0, random_state=0).fit(table).sample()
+    rows = ResidualPlanner(epsilon=1000.0, random_state=0, relation="add_remove").fit(table).sample()
     assert abs(len(rows) - 20_000) <= 1
     for pair in (("a", "b"), ("b", "c")):
         assert np.abs(rows.counts(pair) - table.counts(pair)).max() <= 20

@@ -96,9 +96,11 @@ def test_columns_of_one_code_cost_nothing():
     domain = Domain.from_sizes({"a": 1, "b": 3})
     planned = planned_variances(Workload.parse(2, domain), domain.sizes, Neighbours(Relation.ADD_REMOVE))
     assert list(planned) == [(), (1,)]
-    model = ResidualPlanner(random_state=0).fit(Table([[0, 1], [0, 2]] * 40, domain))
+    model = ResidualPlanner(random_state=0, relation="add_remove").fit(Table([[0, 1], [0, 2]] * 40, domain))
     assert model.marginal(("a", "b")).shape == (1, 3)
-    assert GaussianMarginals(random_state=0).fit(Table([[0, 1], [0, 2]] * 40, domain)).marginal(("a",)).shape == (1,)
+    assert GaussianMarginals(random_state=0, relation="add_remove").fit(Table([[0, 1], [0, 2]] * 40, domain)).marginal(
+        ("a",)
+    ).shape == (1,)
 
 
 @pytest.mark.parametrize("relation", list(Relation))

@@ -37,7 +37,8 @@ def _ada_ssp(variant: str, relation: Relation, epsilon: float, delta: float) -> 
 def _objective_perturbation(epsilon: float, delta: float) -> Ledger:
     from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 
-    model = ObjectivePerturbationClassifier(epsilon=epsilon, delta=delta, calibration="published", random_state=0)
+    published: Record = {"calibration": "published", "relation": "add_remove", "random_state": 0}
+    model = ObjectivePerturbationClassifier(epsilon=epsilon, delta=delta, **published)
     return model.fit(_ROWS[0], np.sign(_ROWS[1])).ledger_
 
 

@@ -47,6 +47,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             epsilon=settings["epsilon"],
             delta=settings["delta"],
             calibration="published",
+            relation="add_remove",
             one_hot=task.one_hot,
             random_state=seed_of(root_seed, "dd_ssp_f4", part, trial),
         )

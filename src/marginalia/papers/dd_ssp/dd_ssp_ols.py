@@ -50,7 +50,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             model = OLSRegressor(fit_intercept=False, one_hot=task.one_hot).fit(train, task.target)
         else:
             seed = seed_of(root_seed, "dd_ssp_ols", part, source)
-            marginals = makers[source](epsilon=settings["epsilon"], delta=settings["delta"], random_state=seed)
+            budget = {"epsilon": settings["epsilon"], "delta": settings["delta"], "relation": "add_remove"}
+            marginals = makers[source](**budget, random_state=seed)
             model = DDSSPRegressor(marginals=marginals, one_hot=task.one_hot, fit_intercept=False).fit(
                 train, task.target
             )

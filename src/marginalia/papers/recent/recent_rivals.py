@@ -94,7 +94,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         seed = seed_of(root_seed, ID, part, trial, settings["epsilon"])
         where = {"dataset": part, "trial": trial}
         yield {**where, "arm": REAL, **learnt(train, test, task.target)}
-        budget = {"epsilon": settings["epsilon"], "delta": settings["delta"]}
+        budget = {"epsilon": settings["epsilon"], "delta": settings["delta"], "relation": "add_remove"}
         for arm in settings["arms"]:
             identity, given = ARMS[arm]
             order = given.get("workload", 2)
