@@ -145,14 +145,38 @@ def test_a_setting_that_the_method_does_not_have_is_refused(call, files, argumen
 @pytest.mark.slow
 def test_dp_sgd_under_add_remove_asks_for_a_public_number_of_rows(call, files):
     arguments = ("fit", "--method", "dp_sgd", *data(files), "--target", "y", "--epsilon", 1, "--json")
-    code, _, err = call(*arguments)
+    hidden = ("--relation", "add_remove")
+    code, _, err = call(*arguments, *hidden)
     assert code == 2
-    assert "needs n_public" in err
+    assert "needs n_public, a public number of rows" in err
+    assert "--n-public" in err
     assert len(err.splitlines()) == 1
-    for more in (("--n-public", 600), ("--relation", "replace_one")):
+    for more in ((*hidden, "--n-public", 600), ()):
         code, out, err = call(*arguments, *more)
         assert code == 0, err
         assert json.loads(out)["certified"]
+
+
+def test_a_public_number_of_rows_is_the_default(call, files):
+    """The certificate line says so in words, and no method asks for the number."""
+    code, out, err = call("fit", "--method", "preconditioned_gd", *data(files), "--target", "y", "--epsilon", 1)
+    assert (code, err) == (0, "")
+    assert "certificate: (1, 1e-05)-DP, replace_one: the number of rows is public\n" in out
+
+
+@pytest.mark.parametrize(
+    ("verb", "able", "unable"),
+    [
+        (("fit", "--method", "pate", "--target", "y"), "ssp, ada_ssp, ", "adaptive_margin"),
+        (("synthesize", "--method", "chebyshev", "--out", "s.csv"), "aim, swift, ", "ssp, "),
+    ],
+)
+def test_a_relation_without_a_proof_names_the_methods_that_have_one(call, files, verb, able, unable):
+    code, out, err = call(*verb, *data(files), "--epsilon", 1, "--relation", "add_remove")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    _, _, named = err.partition("has no proof for add_remove: the number of rows is private; methods with one: ")
+    assert able in named
+    assert unable not in named
 
 
 def test_methods_list(call):

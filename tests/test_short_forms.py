@@ -40,13 +40,13 @@ def test_a_ledger_says_what_was_spent_on_what():
 
 
 def test_models_say_what_they_were_fitted_on():
-    made = Independent(epsilon=2.0, random_state=0, relation="add_remove")
+    made = Independent(epsilon=2.0, random_state=0)
     assert repr(made) == "Independent(epsilon=2.0, random_state=0)"
     lines = repr(made.fit(TABLE)).splitlines()
     assert lines[0] == "Independent(epsilon=2.0, random_state=0)"
     assert lines[2:] == [f"  {DOMAIN}", f"  {made.ledger_}"]
     assert "epsilon 2 of 2" in lines[3]
-    learner = SSPRegressor(random_state=0, relation="add_remove").fit(TABLE, "c")
+    learner = SSPRegressor(random_state=0).fit(TABLE, "c")
     assert repr(learner).splitlines()[1:] == [f"  fitted on {learner.encoder_}", f"  {learner.ledger_}"]
     assert repr(OLSRegressor().fit([[1.0], [2.0]], [1.0, 2.0])).endswith("fitted on arrays, 1 features\n  not private")
     nested = make_pipeline(DDSSPRegressor(marginals=made))

@@ -36,7 +36,7 @@ def swept(folder, methods):
     domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS).save(folder / "data")
-    config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1, 2], "methods": methods})
+    config = parse({"relation": "add_remove", "datasets": ["toy"], "trials": 2, "epsilons": [1, 2], "methods": methods})
     paths = []
     for job in plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values():
         paths.append(folder / "records" / job.group / f"{job.batch}.parquet")

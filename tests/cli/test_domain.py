@@ -64,7 +64,7 @@ def test_from_a_raw_file_to_a_certified_synthetic_one(clinic, call):
     assert "! each fit learns the bins or labels of 3 columns (age, ward, born) privately" in out
     code, out, err = call(*arguments, "--out", made)
     assert (code, err) == (0, "")
-    assert "-DP, add_remove; seeded, for experiments only\n" in out
+    assert "-DP, replace_one: the number of rows is public; seeded, for experiments only\n" in out
     assert call("certify", f"{made}.certificate.json")[0] == 0
     frame = pd.read_csv(made)
     assert set(frame["ward"]) <= {"surgery", "medicine", "?", "other"}
@@ -81,7 +81,7 @@ def test_from_a_raw_file_to_a_certified_synthetic_one(clinic, call):
     code, out, err = call(*fit, "--target", "ill")
     assert code == 0, err
     assert "age=missing" in out
-    assert "-DP, add_remove" in out
+    assert "-DP, replace_one: the number of rows is public" in out
     code, _, err = call("fit", "--method", "ssp", *used, "--epsilon", 1, "--target", "ward")
     assert (code, err.count("\n")) == (2, 1)
     assert "public" in err

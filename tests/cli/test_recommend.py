@@ -28,7 +28,7 @@ def call(call, monkeypatch, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_only_the_number_of_rows_is_read(call, name):
-    code, out, err = call("recommend", name, *OPTIONS)
+    code, out, err = call("recommend", name, *OPTIONS, "--relation", "add_remove")
     assert (code, err) == (0, "")
     assert "4,000 rows" in out
     assert "! the number of rows is private under add_remove" in out.splitlines()[1]

@@ -50,7 +50,10 @@ def test_a_release_is_certified_and_infer_states_its_regressions(folder):
     made = run("release", folder / "t.csv", *common(folder), "--seed", 0, "--out", out, "--budget", book)
     assert made.exit_code == 0, made.output
     assert "declared: age ~ sex" in made.output
-    assert "certificate: (2, 1e-05)-DP, add_remove; seeded, for experiments only\n" in made.output
+    assert (
+        "certificate: (2, 1e-05)-DP, replace_one: the number of rows is public; seeded, for experiments only\n"
+        in made.output
+    )
     assert run("certify", out).exit_code == 0
     assert "spent: epsilon 2.01" in run("budget", "show", book).output
     found = json.loads(run("infer", out, "age ~ C(sex)", "--json").output)

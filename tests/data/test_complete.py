@@ -139,7 +139,7 @@ def test_the_command_line_drops_on_request(frame, tmp_path, call):
     assert (code, "--on-missing-target drop" in err) == (2, True)
     code, out, err = call(*fit, "--epsilon", 1, "--on-missing-target", "drop", "--out", tmp_path / "m.json")
     assert code == 0, err
-    assert "certificate: (1, 1e-05)-DP, add_remove" in out
+    assert "certificate: (1, 1e-05)-DP, add_remove: the number of rows is private" in out
     assert call("predict", "--model", tmp_path / "m.json", "--data", tmp_path / "t.csv")[0] == 0
     code, _, err = call(*fit, "--epsilon", 1, "--on-missing-target", "dorp")
     assert (code, "did you mean 'drop'" in err) == (2, True)

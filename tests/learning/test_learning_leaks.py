@@ -350,7 +350,11 @@ def test_sums_of_directions_are_exact_over_many_rows():
 
 @pytest.mark.parametrize(
     ("learner", "message"),
-    [(DPSGDClassifier, "n_public"), (AdaptiveMarginClassifier, "replace_one only"), (PATEClassifier, "replace_one")],
+    [
+        (DPSGDClassifier, "n_public"),
+        (AdaptiveMarginClassifier, "no proof for add_remove"),
+        (PATEClassifier, "no proof for add_remove"),
+    ],
 )
 def test_a_private_number_of_rows_is_not_used(learner, message):
     with pytest.raises(InputError, match=message):

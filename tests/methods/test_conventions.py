@@ -1,18 +1,24 @@
 """What scikit-learn's users expect of every class: documented parameters, common defaults, the error before a fit."""
 
+import functools
 import importlib
 import inspect
 import re
 
 import pytest
+import typer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 from tiers import others_slow
 
 from marginalia import learning, synthesis
+from marginalia.advice.recommend import recommend
+from marginalia.cli.app import app
 from marginalia.inference import Release
 from marginalia.methods.models import save_model
 from marginalia.methods.registry import BUILT_IN
+from marginalia.peers.models import PeerSynthesizer
+from marginalia.sweep.config import Settings
 
 LEARNERS = [getattr(learning, name) for name in learning.__all__]
 SYNTHESIZERS = [getattr(synthesis, name) for name in synthesis.__all__]
@@ -21,7 +27,6 @@ CLASSES = LEARNERS + SYNTHESIZERS
 ONE_RELATION = {"AdaptiveMarginClassifier", "ChebyshevMomentMatching", "Exhaustive", "PATEClassifier"}
 # They take both, and add_remove asks for a public number of rows.
 NEED_N = {"DPSGDClassifier", "DPSGDRegressor", "PreconditionedGDClassifier", "PreconditionedGDRegressor"}
-KEPT = {"ReducedSpaceLP"}  # since 1.0: another default would change what a call promises
 PACKAGES = ("data", "privacy", "marginals", "synthesis", "learning", "inference")
 
 
@@ -86,9 +91,19 @@ def test_budgets_have_the_same_defaults(cls):
     assert default.get("epsilon", 1.0) == 1.0
     assert default.get("delta", 1e-5) == (0.0 if cls is synthesis.ReducedSpaceLP else 1e-5)  # that one is pure
     if "relation" in default:
-        other = cls.__name__ in ONE_RELATION | NEED_N | KEPT
-        assert default["relation"] == ("replace_one" if other else "add_remove")
+        assert default["relation"] == "replace_one"
     assert ("n_public" in default) == (cls.__name__ in NEED_N)
+
+
+def test_verbs_and_configurations_have_the_same_default():
+    verb = typer.main.get_command(app)
+    paths = [("fit",), ("synthesize",), ("release",), ("recommend",), ("budget", "open")]
+    for path in paths:
+        command = functools.reduce(lambda group, word: group.commands[word], path, verb)
+        (option,) = [option for option in command.params if option.name == "relation"]
+        assert option.default == "replace_one", path
+    assert Settings().relation == PeerSynthesizer().relation == "replace_one"
+    assert inspect.signature(recommend).parameters["relation"].default == "replace_one"
 
 
 def test_the_methods_of_one_relation_are_those_of_the_records():

@@ -146,7 +146,7 @@ def test_unanimous_labels_make_a_constant_student():
 @pytest.mark.parametrize(
     ("parameters", "pattern"),
     [
-        ({"relation": "add_remove"}, "replace_one only"),
+        ({"relation": "add_remove"}, "has no proof for add_remove"),
         ({"n_queries": 400}, "leave none for the teachers"),
         ({"n_queries": 0}, "n_queries"),
         ({"n_teachers": 301, "n_queries": 100}, "use at most 300"),

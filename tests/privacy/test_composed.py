@@ -190,7 +190,7 @@ def test_the_verb(call, tmp_path, releases):
         release.write(file)
     code, out, err = call("certify", *files, "--together")
     assert (code, err) == (0, ""), out
-    assert "DP, add_remove, if all are of one table" in out
+    assert "DP, if all are of one table; add_remove: the number of rows is private" in out
     found = json.loads(call("certify", *files, "--together", "--json")[1])
     assert found["epsilon"] == pytest.approx(compose_certificates(releases).epsilon)
     files[2].write_text(json.dumps({**releases[2].content, "epsilon_spent": 0.01}))

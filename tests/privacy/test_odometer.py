@@ -362,7 +362,8 @@ def test_the_verbs_say_what_is_for_experiments(call, tmp_path):
     assert "experiments" not in call("budget", "show", plain)[1]
     plain.write_text(plain.read_text() + "{")
     out = call("budget", "show", plain)[1]
-    assert "spent: all of epsilon 1 at delta 1e-05, add_remove, as line 2 is unfinished" in out
+    assert "spent: all of epsilon 1 at delta 1e-05, as line 2 is unfinished" in out
+    assert "replace_one: the number of rows is public" in out
     assert "left: about epsilon 0 " in out
     found = json.loads(call("budget", "show", plain, "--json")[1])
     assert (found["spent"], found["left"], "line 2" in found["problem"]) == (None, [0.0, 0.0], True)
@@ -373,9 +374,11 @@ def test_a_seeded_fit_says_so_next_to_its_certificate(call, tmp_path, table):
     table.to_csv(tmp_path / "t.csv")
     data = ("--data", tmp_path / "t.csv", "--domain", tmp_path / "d.json", "--epsilon", 1)
     fit = ("synthesize", "--method", "independent", *data, "--out", tmp_path / "s.csv")
-    assert "-DP, add_remove; seeded, for experiments only\n" in call(*fit, "--seed", 0)[1]
+    assert (
+        "-DP, replace_one: the number of rows is public; seeded, for experiments only\n" in call(*fit, "--seed", 0)[1]
+    )
     assert json.loads(call(*fit, "--seed", 0, "--json")[1])["randomness"] == "seeded"
-    assert "-DP, add_remove\n" in call(*fit)[1]
+    assert "-DP, replace_one: the number of rows is public\n" in call(*fit)[1]
     budget = ("budget", "open", tmp_path / "t.book", "--epsilon", 2)
     assert call(*budget)[0] == 0
     code, out, err = call(*fit, "--seed", 0, "--budget", tmp_path / "t.book")
@@ -487,10 +490,11 @@ def test_the_verbs(call, tmp_path, monkeypatch, table):
     together = json.loads(call("certify", "s.csv", "m.json", "--together", "--json")[1])
     assert together["epsilon"] < found["spent"] < 1.02 * together["epsilon"]  # at nine tenths of the delta
     assert found["spent"] > 0.5
+    assert call("budget", "open", "private_n.book", "--epsilon", 1, "--relation", "add_remove")[0] == 0
     for refused in (
         ("fit", "--method", "ssp", *data, "--target", "b", "--epsilon", 0.9, "--out", "no.json"),
         ("fit", "--method", "ols", *data, "--target", "b", "--epsilon", 0.1, "--out", "no.json"),
-        ("fit", "--method", "ssp", *data, "--target", "b", "--epsilon", 0.1, "--relation", "replace_one"),
+        ("fit", "--method", "ssp", *data, "--target", "b", "--epsilon", 0.1, "--budget", "private_n.book"),
         ("budget", "open", "t.book", "--epsilon", 9),
     ):
         code, out, err = call(*refused)

@@ -33,12 +33,13 @@ def test_a_certificate_says_whose_rows_are_protected_together():
     assert certificate.ledger.neighbours.unit == Unit("patient", 3)
     assert verify(certificate).confirmed
     lines = "\n".join(certificate_page(certificate))
-    assert "one `patient`, at most 3 rows each; neighbours: one `patient` replaced, their number public" in lines
+    assert "one `patient`, at most 3 rows each; neighbours: one `patient` replaced" in lines
+    assert "replace_one: the number of different `patient` is public" in lines
     assert "number of different `patient`: 300 (declared)" in lines
 
 
 def test_a_certificate_of_rows_is_as_it_was():
-    model = Independent(random_state=0).fit(patients().of_units(None, None))
+    model = Independent(random_state=0, relation="add_remove").fit(patients().of_units(None, None))
     assert "unit" not in Certificate.of(model).content
 
 
@@ -46,7 +47,7 @@ def test_a_certificate_of_rows_is_as_it_was():
     "unit", [{"column": "x", "rows": 0}, {"column": 3, "rows": 1}, {"rows": 1}, "patient", None, []]
 )
 def test_a_unit_that_is_none_is_refused(unit):
-    content = Certificate.of(Independent(random_state=0).fit(patients())).content
+    content = Certificate.of(Independent(random_state=0, relation="add_remove").fit(patients())).content
     with pytest.raises(InputError):
         _ = Certificate({**content, "unit": unit}).ledger
 
@@ -54,10 +55,10 @@ def test_a_unit_that_is_none_is_refused(unit):
 def test_releases_for_other_units_do_not_add_up():
     table = patients()
     one, three, rows = (
-        Certificate.of(Independent(epsilon=0.5, random_state=0).fit(t))
+        Certificate.of(Independent(epsilon=0.5, random_state=0, relation="add_remove").fit(t))
         for t in (patients(rows=1), table, table.of_units(None, None))
     )
-    assert "of one `patient`" in next(compose_certificates([one, three]).lines())
+    assert "number of different `patient`" in next(compose_certificates([one, three]).lines())
     with pytest.raises(InputError, match="one release protects one row, another one `patient`"):
         compose_certificates([three, rows])
 
@@ -65,9 +66,9 @@ def test_releases_for_other_units_do_not_add_up():
 def test_a_book_is_of_one_unit(tmp_path):
     book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, unit="patient")
     with charging(book, "first"):
-        Independent(epsilon=0.5).fit(patients())
+        Independent(epsilon=0.5, relation="add_remove").fit(patients())
         with pytest.raises(InputError, match=r"t\.book protects one `patient`, this release protects one row.*add up"):
-            Independent(epsilon=0.5).fit(patients().of_units(None, None))
+            Independent(epsilon=0.5, relation="add_remove").fit(patients().of_units(None, None))
     assert book.protects == "one `patient`"
     book.check_unit(Unit("patient", 7))
     with pytest.raises(InputError, match=r"this release protects one `ward id`.* --epsilon E --unit 'ward id'`"):
@@ -90,7 +91,7 @@ def test_a_fit_for_patients_has_k_times_the_noise_of_one_for_rows(cls, relation)
 
 def test_constants_of_single_rows_are_not_run_on_units():
     with pytest.raises(InputError, match="those of single rows; take calibration tight"):
-        MST(calibration="published").fit(patients())
+        MST(calibration="published", relation="add_remove").fit(patients())
 
 
 def test_a_unit_of_one_row_is_a_row():

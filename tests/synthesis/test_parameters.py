@@ -24,7 +24,7 @@ def test_a_clone_has_the_same_parameters_and_no_fit(cls):
 
 
 def test_parameters_are_reached_through_an_estimator_that_holds_a_synthesizer():
-    model = DDSSPRegressor(marginals=AIM(epsilon=1.0, relation="add_remove")).set_params(marginals__epsilon=2.0)
+    model = DDSSPRegressor(marginals=AIM(epsilon=1.0)).set_params(marginals__epsilon=2.0)
     assert model.get_params()["marginals__epsilon"] == 2.0
     assert clone(model).marginals.epsilon == 2.0
     assert "AIM(epsilon=2.0)" in repr(model)
@@ -32,13 +32,13 @@ def test_parameters_are_reached_through_an_estimator_that_holds_a_synthesizer():
 
 
 def test_an_unknown_parameter_sets_nothing():
-    model = MST(relation="add_remove")
+    model = MST()
     with pytest.raises(InputError, match=r"unknown parameter of MST 'epsilom'; did you mean 'epsilon'\?"):
         model.set_params(delta=0.1, epsilom=1.0)
     assert model.delta == 1e-5
 
 
 def test_a_repr_shows_what_differs_from_the_defaults_and_stays_short():
-    assert repr(MST(relation="add_remove")) == "MST()"
-    assert repr(AIM(delta=1e-9, epsilon=2.0, relation="add_remove")) == "AIM(delta=1e-09, epsilon=2.0)"
-    assert len(repr(AIM(epsilon=1.0, workload=[("a", "b")] * 1000, relation="add_remove"))) < 200
+    assert repr(MST()) == "MST()"
+    assert repr(AIM(delta=1e-9, epsilon=2.0)) == "AIM(delta=1e-09, epsilon=2.0)"
+    assert len(repr(AIM(epsilon=1.0, workload=[("a", "b")] * 1000))) < 200

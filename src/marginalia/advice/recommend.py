@@ -264,7 +264,7 @@ def recommend(
     rows: int,
     epsilon: float,
     delta: float = 1e-5,
-    relation: str = "add_remove",
+    relation: str = "replace_one",
     public_rows: bool = False,
     registry: Mapping[str, Method] = BUILT_IN,
 ) -> Advice:
@@ -279,7 +279,7 @@ def recommend(
     rows : int
         That will be fitted on, at least 1.
     epsilon, delta : float
-    relation : {"add_remove", "replace_one"}
+    relation : {"replace_one", "add_remove"}
     public_rows : bool
         Whether `rows` is public; under ``replace_one``, where each row is a unit, it is.
     registry : mapping of str to Method, optional

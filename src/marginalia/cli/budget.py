@@ -20,7 +20,7 @@ def open_budget(
     file: BudgetPath,
     epsilon: EpsilonOption,
     delta: DeltaOption = 1e-5,
-    relation: RelationOption = "add_remove",
+    relation: RelationOption = "replace_one",
     experiments: Annotated[
         bool, typer.Option("--experiments", help="Accept seeded releases, whose sum is no guarantee.")
     ] = False,
@@ -51,9 +51,9 @@ def open_budget(
     facts = {"file": str(file), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= {"protects": opened.protects, **_reserve(ledger)}
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
-    total = f"epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, protects {opened.protects}"
-    line = f"{file}: {total}, nothing entered{purpose}"
-    return Answer(facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
+    total = f"epsilon {epsilon:g} at delta {delta:g}, protects {opened.protects}"
+    lines = [f"{file}: {total}, nothing entered{purpose}", str(ledger.neighbours), *_reserve_lines(ledger)]
+    return Answer(facts | {"experiments": experiments}, lines)
 
 
 def show_budget(file: BudgetPath) -> Answer:
@@ -83,7 +83,7 @@ def show_budget(file: BudgetPath) -> Answer:
         n = f"{found.n_seeded} of {len(ledger.events)} events"
         lines.append(f"for experiments: {n} are seeded; the sum is no guarantee, as their noise may be the same")
     shown = f"all of epsilon {epsilon:g}" if problem else f"epsilon {spent:.6g} of {epsilon:g}"
-    lines.append(f"spent: {shown} at delta {delta:g}, {ledger.relation}{f', as {problem}' if problem else ''}")
+    lines.append(f"spent: {shown} at delta {delta:g}{f', as {problem}' if problem else ''}; {ledger.neighbours}")
     lines += [f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}", *_reserve_lines(ledger)]
     if found.version < 3:
         lines.append(

@@ -135,6 +135,7 @@ def _certify_together(files: Sequence[Path]) -> Answer:
 
 def _certify_rows(path: Path) -> Answer:
     """Certify one file of records, or all below a folder."""
+    from marginalia.privacy.relation import Relation
     from marginalia.reporting.verification.certificates import check
 
     files, gathered = _record_files(path) if path.is_dir() else ([path], [])
@@ -163,7 +164,8 @@ def _certify_rows(path: Path) -> Answer:
         for one in found
     ]
     facts = {"file": str(path), "confirmed": good == len(found), "n_confirmed": good, "n": len(found)}
-    lines = [*_table(found), f"{good} of {len(found)} confirmed"]
+    relations = sorted({one.setting["relation"] for one in found})
+    lines = [*_table(found), *(Relation(r).in_words() for r in relations), f"{good} of {len(found)} confirmed"]
     return Answer(facts | {"settings": settings}, lines, exit_code=0 if good == len(found) else 1)
 
 

@@ -39,7 +39,8 @@ def fit(
     options: FitOptions,
     calibration: Calibration = None,
     n_public: Annotated[
-        int | None, typer.Option("--n-public", min=1, help="Documented number of rows; dp_sgd, add_remove.")
+        int | None,
+        typer.Option("--n-public", min=1, help="Public number of rows: dp_sgd and preconditioned_gd under add_remove."),
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     on_missing_target: Annotated[

@@ -50,7 +50,7 @@ class PrivacyOptions:
 
     epsilon: EpsilonOption
     delta: DeltaOption = 1e-5
-    relation: RelationOption = "add_remove"
+    relation: RelationOption = "replace_one"
     unit: UnitOption = None
     rows_per_unit: RowsPerUnit = None
 
@@ -222,4 +222,4 @@ def _certificate_line(ledger: Ledger | None, delta: float) -> str:
     scope = f", {ledger.message}" if ledger.message else ""
     unit = "" if ledger.neighbours.unit is None else f", protects {ledger.neighbours.unit}"
     seeded = "; seeded, for experiments only" * (ledger.randomness == "seeded")
-    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{unit}{scope}{seeded}"
+    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.neighbours}{unit}{scope}{seeded}"

@@ -47,6 +47,7 @@ def recommend(
     """
     from marginalia.advice.recommend import recommend as advise
     from marginalia.methods.registry import BUILT_IN
+    from marginalia.privacy.relation import Neighbours, Relation
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
 
@@ -63,7 +64,7 @@ def recommend(
     typed += ["--delta", f"{options.delta:g}", "--relation", options.relation]
     typed += [] if options.unit is None else ["--unit", options.unit]
     typed += [] if options.rows_per_unit is None else ["--rows-per-unit", str(options.rows_per_unit)]
-    return Answer(found.to_dict(), _lines(found, typed))
+    return Answer(found.to_dict(), _lines(found, str(Neighbours(Relation(options.relation), public.unit)), typed))
 
 
 def _number_of_rows(path: Path) -> int:
@@ -81,13 +82,13 @@ def _number_of_rows(path: Path) -> int:
     return n
 
 
-def _lines(found: Advice, options: list[str]) -> Iterator[str]:
+def _lines(found: Advice, relation: str, options: list[str]) -> Iterator[str]:
     here = (found.models or found.tables).setting
     features = f", {here.width:,} features" if here.width else ""
     unit = found.unit or "each row by itself"
     yield (
         f"{f'{found.target}: ' if found.target else ''}{here.rows:,} rows, {here.columns} columns, {here.codes:,} codes"
-        f"{features}; ({here.epsilon:g}, {here.delta:g})-DP, {here.relation}; protected: {unit}"
+        f"{features}; ({here.epsilon:g}, {here.delta:g})-DP, {relation}; protected: {unit}"
     )
     yield from (f"! {caution}" for caution in found.cautions)
     who = f"the rows of {found.unit.partition(',')[0]} are" if found.unit else "one row is"

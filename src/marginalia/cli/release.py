@@ -80,24 +80,25 @@ def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Ans
         raise InputError(f"--plan needs a domain with nothing left to be learned: give labels or edges of {names}")
     options.check()
     epsilon, delta, relation = options.epsilon, options.delta, options.relation
+    neighbours = Neighbours(Relation(relation), public.unit)
     found = predicted(
         *(public, said),
         n_rows=n_rows,
         epsilon=epsilon,
         delta=delta,
-        neighbours=Neighbours(Relation(relation), public.unit),
+        neighbours=neighbours,
     )
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
     facts["estimand"] = estimand_of(public.unit)
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
     others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
-    return Answer({**facts, "predicted": finite}, [*_lines(found, facts), *others])
+    return Answer({**facts, "predicted": finite}, [*_lines(found, facts, str(neighbours)), *others])
 
 
-def _lines(found: list[Predicted], facts: dict[str, Any]) -> list[str]:
+def _lines(found: list[Predicted], facts: dict[str, Any], relation: str) -> list[str]:
     lines = [
-        f"Predicted 95 % intervals at epsilon {facts['epsilon']:g}, delta {facts['delta']:g}, {facts['relation']}, "
-        f"{facts['rows']:,} rows, {facts['estimand']}; no row was read."
+        f"Predicted 95 % intervals at epsilon {facts['epsilon']:g}, delta {facts['delta']:g}, {facts['rows']:,} rows, "
+        f"{facts['estimand']}; {relation}; no row was read."
     ]
     formula = ""
     for one in found:

@@ -28,7 +28,8 @@ EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget,
 DeltaOption = Annotated[float, typer.Option("--delta", help="At most 0.01; far less than 1 in the number of records.")]
 SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP)]
-RelationOption = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
+RELATION_HELP = "replace_one: the number of rows is public. add_remove: it is private; `methods list` says where."
+RelationOption = Annotated[str, typer.Option("--relation", help=RELATION_HELP)]
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ class Release:
     >>> from marginalia.synthesis import ResidualPlanner
     >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
     >>> release = Release.of(ResidualPlanner(epsilon=1.0, random_state=0).fit(table))
-    >>> len(release.rounds), release.n_rows is None
-    (1, True)
+    >>> len(release.rounds), release.n_rows
+    (1, 3)
     """
 
     domain: Domain

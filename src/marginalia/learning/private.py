@@ -44,8 +44,8 @@ class BudgetedLearner(LinearLearner):
     calibration : {"tight", "published"}, default "tight"
         Noise as small as the accountant certifies, or the paper's formula. Where that formula spends more than
         (epsilon, delta) the fit completes with ``ledger_.certified == False`` and the true epsilon in its message.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
-        Neighbouring relation.
+    relation : {"replace_one", "add_remove"}, default "replace_one"
+        Neighbouring relation; the number of rows is public under ``replace_one``, private under ``add_remove``.
     one_hot : iterable of str, optional
         Tables only: attributes encoded as one-hot blocks; see `Encoder`.
     random_state : int, numpy.random.SeedSequence or None, default None
@@ -81,6 +81,7 @@ class BudgetedLearner(LinearLearner):
     array([10., 30., 50.])
     """
 
+    RELATIONS: ClassVar[tuple[str, ...]] = tuple(Relation)  # those with a proof
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
     VARIANTS: ClassVar[tuple[str, ...]] = ()  # values of its parameter `variant`; empty: it has no such parameter
     UNITS: ClassVar[bool] = False  # whether it charges for units of several rows
@@ -89,7 +90,7 @@ class BudgetedLearner(LinearLearner):
     epsilon: float = 1.0
     delta: float = 1e-5
     calibration: str = "tight"
-    relation: str = "add_remove"
+    relation: str = "replace_one"
     random_state: Seed = None
     ledger_: Ledger = field(init=False)
     measurements_: list[NoisySums] = field(init=False)  # of SSP and AdaSSP
@@ -202,7 +203,7 @@ class BudgetedLearner(LinearLearner):
     def _check_parameters(self) -> None:
         self._check_budget()
         self._choose("calibration", self.CALIBRATIONS)
-        self._choose("relation", tuple(Relation))
+        checks.relation(self)
 
     def _check_budget(self) -> None:
         checks.budget(self.epsilon, self.delta)
@@ -210,10 +211,6 @@ class BudgetedLearner(LinearLearner):
     def __sklearn_tags__(self) -> Any:
         # At the default bound and epsilon the noise swamps scikit-learn's test sets of a few dozen rows.
         return poor_score(super().__sklearn_tags__())
-
-    def _check_replace_one(self) -> None:
-        if self.relation != Relation.REPLACE_ONE:
-            raise InputError(f"relation is '{self.relation}': this method has a proof for replace_one only, n public")
 
     def _choose(self, parameter: str, allowed: tuple[str, ...]) -> None:
         """Refuse a value of `parameter` that is not allowed, naming the nearest one that is."""
@@ -243,7 +240,6 @@ class PublicNumber(BudgetedLearner):
     marginalia.errors.InputError: relation add_remove needs n_public, a public number of rows: ...
     """
 
-    relation: str = "replace_one"
     n_public: int | None = None
 
     def _public_number(self, rows: Rows) -> int:
@@ -260,7 +256,7 @@ class PublicNumber(BudgetedLearner):
         elif self.relation == Relation.ADD_REMOVE and self.epsilon != math.inf:
             raise InputError(
                 "relation add_remove needs n_public, a public number of rows: steps and noise follow from it, and the "
-                "true one is private; give a documented number, or use relation replace_one"
+                "true one is private; give a documented number (--n-public N), or use relation replace_one"
             )
 
 

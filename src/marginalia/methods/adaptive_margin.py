@@ -528,6 +528,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     """
 
     SQUARES, READS_ROWS, UNITS = False, True, True
+    RELATIONS = ("replace_one",)
     VARIANTS = tuple(VARIANTS)
 
     variant: str | Constants = "practical"
@@ -536,7 +537,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     max_steps: float | None = None
     data_radius: float | None = None
     fit_intercept: bool = True
-    relation: str = "replace_one"
     gammas_: NDArray[np.float64] | None = field(init=False)
     scores_: NDArray[np.float64] | None = field(init=False)
 
@@ -600,7 +600,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_replace_one()
         if not isinstance(self.variant, Constants):
             self._choose("variant", self.VARIANTS)
         self._choose("selection", ("auto", "iter", "private_tuning"))

@@ -131,7 +131,7 @@ class AIM(AdaptiveSynthesizer):
     constants : {"paper", "tuned"}, default "paper"
         Of the loop. ``tuned``, with tight calibration only: 8 rounds per attribute to start with, and the noise falls
         by a factor of 1.2 where the paper halves it: less error on most tables, in more rounds.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight", "published"}, default "tight"
         ``published`` keeps the paper's constants, which are those of ``add_remove`` in zCDP, and is not certified under
         ``replace_one``; ``tight`` has less noise where Gaussian DP allows it, with selections as sharp beside it.

@@ -123,7 +123,7 @@ def build(method: Method, arm: Arm, budget: Budget, task: Task | None = None) ->
 
     >>> [arm] = arms_of("ssp")
     >>> build(BUILT_IN["ssp"], arm, Budget(2.0, 1e-5, "replace_one", random_state=7), Task("linear", "b"))
-    SSPRegressor(epsilon=2.0, random_state=7, relation='replace_one')
+    SSPRegressor(epsilon=2.0, random_state=7)
     """
     if method.is_foreign:
         return _build_foreign(method, arm, budget, task)
@@ -190,6 +190,7 @@ def fit_synthesizer(name: str, table: PrivateRows, budget: Budget) -> Any:
     chosen = method(name)
     if chosen.kind != "synthesizer":
         raise InputError(f"method '{name}' learns a model and makes no rows; synthesizers: {_ids('synthesizer')}")
+    _check_relation(chosen, budget)
     return fit(chosen.arms[0], BUILT_IN, budget, table)
 
 
@@ -237,6 +238,7 @@ def fit_learner(
     if chosen.kind == "synthesizer":
         known = f"{_ids('learner')}, {_ids('downstream')}"
         raise InputError(f"method '{name}' makes synthetic rows and learns no model; learners: {known}")
+    _check_relation(chosen, budget)
     if target not in table.domain:
         raise unknown_name("target", target, table.names)
     if on_missing_target not in ON_MISSING_TARGET:
@@ -260,6 +262,18 @@ def fit_learner(
             stacklevel=2,
         )
     return model
+
+
+def _check_relation(chosen: Method, budget: Budget) -> None:
+    """Raise for a method without a proof for the relation; name those that could take its place."""
+    if budget.relation in chosen.relations:
+        return
+    makes_rows = chosen.kind == "synthesizer"
+    private = [m for m in BUILT_IN.values() if any(arm.is_private for arm in m.arms)]
+    alike = [m for m in private if (m.kind == "synthesizer") == makes_rows]
+    able = ", ".join(m.id for m in alike if budget.relation in m.relations)
+    words = Relation(budget.relation).in_words()
+    raise InputError(f"method '{chosen.id}' has no proof for {words}; methods with one: {able}")
 
 
 def _check_drop(target: Column, budget: Budget) -> None:

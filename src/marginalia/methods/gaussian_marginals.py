@@ -39,7 +39,7 @@ class GaussianMarginals(WorkloadSynthesizer):
     delta : float, default 1e-5
     workload : int or sequence of tuple of str, default 2
         An order (all marginals of so many attributes) or the marginals themselves.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight", "published"}, default "tight"
         ``published``: the classical formula, sigma² = 2 S² K ln(1.25/delta) / epsilon² for K marginals of sensitivity
         S (plain Private-PGM as Zhou et al. state it, Algorithm 3, with S² = 2).

@@ -21,7 +21,7 @@ class Independent(ModelSynthesizer):
     ----------
     epsilon : float, default 1.0
     delta : float, default 1e-5
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 

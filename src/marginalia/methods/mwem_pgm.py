@@ -48,7 +48,7 @@ class MWEM(AdaptiveSynthesizer):
         Larger marginals of a workload given by its order are left out; named ones are refused.
     rounds : int, optional
         T, at equal price each. Default: the number of attributes.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 
@@ -72,7 +72,7 @@ class MWEM(AdaptiveSynthesizer):
     >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 500, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
     >>> mwem = MWEM(epsilon=1.0, random_state=0).fit(table)
     >>> mwem.ledger_.certified, mwem.measured_
-    (True, [('a', 'c'), ('b', 'c'), ('a', 'c')])
+    (True, [('a', 'c'), ('a', 'b'), ('a', 'b')])
     """
 
     UNITS: ClassVar[bool] = True

@@ -92,11 +92,11 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     """
 
     SQUARES, READS_ROWS, UNITS = False, True, True
+    RELATIONS = ("replace_one",)
 
     n_teachers: int | None = None
     n_queries: int | None = None
     public: Table | ArrayLike | None = None
-    relation: str = "replace_one"
 
     def _release(self, rows: Rows, session: Session) -> Array:
         X, positive, of_units = rows.X, rows.y > 0, rows.keyed_units is not None
@@ -176,7 +176,6 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         for name in ("n_teachers", "n_queries"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
-        self._check_replace_one()
 
 
 def _dealt(rows: Rows, T: int, K: int, randomness: Randomness) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:

@@ -27,7 +27,7 @@ class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
     delta : float, default 1e-5
     workload : int or sequence of tuple of str, default 2
         An order (all marginals of so many attributes) or the marginals themselves.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight", "published"}, default "tight"
         As `GaussianMarginals`, which releases the same; ``published`` under ``replace_one`` is the paper's
         sigma² = 2 (2|Q|) ln(1.25/delta)/epsilon².

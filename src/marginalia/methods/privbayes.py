@@ -62,7 +62,7 @@ class PrivBayes(ModelSynthesizer):
         The paper's theta: how many times the expected absolute noise of a cell the mean count of a marginal must be.
     max_model_mb : float, default 8
         Largest junction tree, counted as for `AIM`.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 

@@ -52,7 +52,7 @@ class ResidualPlanner(ResidualSynthesizer, WorkloadSynthesizer):
         negative counts (Mullins et al. 2024). ``shrunk``: no negative counts either, and the part that may be noise is
         taken away (ours, see `ResidualModel`): the smallest error, but margins agree only nearly; answers every
         marginal, one outside the workload as the most random one that follows.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
         Under ``replace_one`` the residuals are charged one by one, which costs more than they do together: at most
         twice (attributes of two codes), less with more codes.
     calibration : {"tight"}, default "tight"

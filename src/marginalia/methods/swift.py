@@ -58,7 +58,7 @@ class SWIFT(ModelSynthesizer):
         Largest junction tree, counted as for `AIM`.
     max_cells : float, default 1e6
         Larger marginals of a workload given by its order are left out; named ones are refused.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 

@@ -68,7 +68,7 @@ class Peer:
         *,
         epsilon: float = math.inf,
         delta: float = 0.0,
-        relation: str = "add_remove",
+        relation: str = "replace_one",
         random_state: int | None = None,
         one_hot: Iterable[str] | None = None,
         **parameters: Any,

@@ -47,7 +47,7 @@ def certificate_page(
     content, ledger, verdict = certificate.content, certificate.ledger, verdict or verify(certificate)
     unit = ledger.neighbours.unit
     one = "row" if unit is None else f"`{unit.column}`"
-    neighbours = {"add_remove": f"one {one} more or less", "replace_one": f"one {one} replaced, their number public"}
+    neighbours = {"add_remove": f"one {one} more or less", "replace_one": f"one {one} replaced"}
     protected = ledger.scope.removeprefix("protects ") or ("every row" if unit is None else str(unit))
     parameters = dict(content.get("parameters", {}))
     source = parameters.pop("marginals", None)  # of post-processing: the release that the model was made from
@@ -62,6 +62,7 @@ def certificate_page(
         *([("made from", f"{source['method']}: {_assignments(source['parameters'])}")] if source else []),
         ("calibration", ledger.calibration),
         ("protects", f"{protected}; neighbours: {neighbours[ledger.relation]}"),
+        ("", str(ledger.neighbours)),
         *([] if unit is None else [("", _keys(unit))]),
         ("delta", _number_text(verdict.delta)),
         ("epsilon", f"requested {_number_text(verdict.requested)}, stored {_number_text(verdict.stored)}"),

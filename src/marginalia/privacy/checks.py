@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
 
-from marginalia.errors import InputError
+from marginalia.errors import InputError, unknown_name
+from marginalia.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from marginalia.data.units import Unit
@@ -135,6 +136,18 @@ def _refuse(name: str, value: SupportsFloat, need: str) -> NoReturn:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def relation(method: Any) -> None:
+    """Refuse a method's relation for which it has no proof, or that does not exist."""
+    name, chosen, proven = type(method).__name__, str(method.relation), tuple(map(str, method.RELATIONS))
+    if chosen not in tuple(Relation):
+        raise unknown_name(f"relation of {name}", chosen, Relation)
+    if chosen not in proven:
+        raise InputError(
+            f"{name} has no proof for {Relation(chosen).in_words()}; take relation {' or '.join(proven)}, or a method "
+            f"that `marginalia methods list` shows with {chosen}"
+        )
 
 
 def unit(method: Any, of: Unit | None) -> None:

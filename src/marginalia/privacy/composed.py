@@ -70,8 +70,8 @@ class ComposedGuarantee:
 
     def lines(self) -> Iterator[str]:
         """Yield the guarantee as lines of text."""
-        of_unit = f" of one `{self.unit}`" if self.unit else ""
-        yield f"together: ({self.epsilon:.6g}, {self.delta:g})-DP, {self.relation}{of_unit}, if all are of one table"
+        relation = self.relation.in_words(self.unit)
+        yield f"together: ({self.epsilon:.6g}, {self.delta:g})-DP, if all are of one table; {relation}"
         yield f"by the second accountant: epsilon {self.epsilon_by_second:.6g}"
         yield f"added up instead: ({self.epsilon_added:.6g}, {self.delta_added:g})-DP"
         for scope in self.scopes:

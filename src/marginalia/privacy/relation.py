@@ -27,6 +27,17 @@ class Relation(StrEnum):
         """How many units enter or leave between neighbours: 1, or 2 where one replaces another."""
         return 1.0 if self is Relation.ADD_REMOVE else 2.0
 
+    def in_words(self, unit: str = "") -> str:
+        """Return the relation and which number it makes public, for units of the column `unit` or for rows.
+
+        >>> Relation.REPLACE_ONE.in_words()
+        'replace_one: the number of rows is public'
+        >>> Relation.ADD_REMOVE.in_words("patient")
+        'add_remove: the number of different `patient` is private'
+        """
+        counted = f"different `{unit}`" if unit else "rows"
+        return f"{self}: the number of {counted} is {'private' if self is Relation.ADD_REMOVE else 'public'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
@@ -49,6 +60,9 @@ class Neighbours:
 
     relation: Relation
     unit: Unit | None = None
+
+    def __str__(self) -> str:
+        return self.relation.in_words("" if self.unit is None else self.unit.column)
 
     @property
     def contributions(self) -> int:

@@ -59,7 +59,7 @@ class Settings(Strict):
     protocol: Literal["strict", "as_published"] = Field(
         "strict", description="strict: a new split a trial, made first; as_published: the papers' released split"
     )
-    relation: Literal["add_remove", "replace_one"] = Field("add_remove", description="neighbouring relation")
+    relation: Literal["add_remove", "replace_one"] = Field("replace_one", description="neighbouring relation")
     datasets: Literal["auto"] | tuple[Name | dict[str, Any], ...] = Field(
         "auto", description="ids of the catalogue, own entries, or auto: the default sets that can be reached"
     )

@@ -68,8 +68,8 @@ class Synthesizer(Parameters, ABC):
         Positive and finite.
     delta : float, default 1e-5
         In (0, 1); 0 only where the method is pure.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
-        Neighbouring relation; the number of rows is public only under ``replace_one``.
+    relation : {"replace_one", "add_remove"}, default "replace_one"
+        Neighbouring relation; the number of rows is public under ``replace_one``, private under ``add_remove``.
     calibration : {"tight", "published"}, default "tight"
         Noise as small as the accountant certifies, or the paper's own formula.
     random_state : int, numpy.random.SeedSequence or None, default None
@@ -105,8 +105,8 @@ class Synthesizer(Parameters, ABC):
     >>> model.sample(3)
       ward
     0    B
-    1    B
-    2    A
+    1    A
+    2    B
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
@@ -117,7 +117,7 @@ class Synthesizer(Parameters, ABC):
 
     epsilon: float = 1.0
     delta: float = 1e-5
-    relation: str = "add_remove"
+    relation: str = "replace_one"
     calibration: str = "tight"
     random_state: int | np.random.SeedSequence | None = None
     domain_: Domain = field(init=False)
@@ -364,7 +364,8 @@ class Synthesizer(Parameters, ABC):
 
     def _check_parameters(self) -> None:
         checks.budget(self.epsilon, self.delta, pure=self.PURE)
-        for what, allowed in {"relation": self.RELATIONS, "calibration": self.CALIBRATIONS, **self.CHOICES}.items():
+        checks.relation(self)
+        for what, allowed in {"calibration": self.CALIBRATIONS, **self.CHOICES}.items():
             value = getattr(self, what)
             if value not in allowed:
                 raise unknown_name(f"{what} of {type(self).__name__}", str(value), allowed)

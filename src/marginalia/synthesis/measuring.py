@@ -75,7 +75,7 @@ class WorkloadSynthesizer(Synthesizer):
     >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
     >>> made = PrivatePGM(epsilon=1.0, workload=[("a", "b"), ("a",)]).fit(table)
     >>> [(event.label, round(event.sigma, 3)) for event in made.ledger_.events]
-    [('a,b', 5.276), ('a', 5.276)]
+    [('a,b', 7.461), ('a', 7.461)]
     """
 
     workload: WorkloadLike = 2

@@ -186,7 +186,7 @@ BAD = [
     ({"mode": "exact"}, "unknown mode"),
     ({"sampling": "iidd"}, "did you mean 'iid'"),
     ({"calibration": "exact"}, "unknown calibration"),
-    ({"relation": "add_remove"}, "unknown relation"),
+    ({"relation": "add_remove"}, "has no proof for add_remove"),
     ({"max_cells": 10}, "grid cells (mode=practical"),
     ({"max_iterations": 0}, "max_iterations is 0"),
 ]

@@ -196,7 +196,6 @@ class ChebyshevMomentMatching(Synthesizer):
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "corrected", "published")
     CHOICES: ClassVar = {"sampling": SAMPLING}
 
-    relation: str = "replace_one"
     k: int = 2
     m: int | Sequence[int] | None = None
     mode: Mode = "practical"

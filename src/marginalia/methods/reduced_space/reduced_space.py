@@ -118,7 +118,6 @@ class ReducedSpaceLP(Synthesizer):
     UNITS: ClassVar[bool] = True
 
     delta: float = 0.0
-    relation: str = "replace_one"
     order: int = 2
     family: Kind = "parities"
     noise: str = "laplace"

@@ -44,7 +44,7 @@ class MixtureInference(AdaptiveSynthesizer):
         Larger marginals of the workload are left out.
     rounds : int, optional
         The starting price of a round is 1/rounds of the budget; default 16 per attribute.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight", "published"}, default "tight"
         As for `AIM`.
     random_state : int, numpy.random.SeedSequence or None, default None

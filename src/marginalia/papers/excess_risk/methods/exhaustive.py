@@ -82,7 +82,6 @@ class Exhaustive(Synthesizer):
     UNITS = True
     CHOICES: ClassVar = {"search": ("auto", "exhaustive", "program")}
 
-    relation: str = "replace_one"
     order: int = 2
     search: str = "auto"
 

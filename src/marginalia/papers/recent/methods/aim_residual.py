@@ -55,7 +55,7 @@ class ResidualAIM(ResidualSynthesizer, AdaptiveSynthesizer):
         Larger marginals of a workload given by its order are left out; named ones are refused.
     rounds : int, optional
         The starting price of a round is 1/rounds of the budget; default 16 per attribute.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 

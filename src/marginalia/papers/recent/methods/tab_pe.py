@@ -47,7 +47,7 @@ class TabPE(Synthesizer):
         Histograms, at equal price.
     n_points : int, default 1000
         Rows that are selected in a round, and released in the end.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
+    relation : {"replace_one", "add_remove"}, default "replace_one"
     calibration : {"tight"}, default "tight"
     random_state : int, numpy.random.SeedSequence or None, default None
 
