@@ -10,8 +10,9 @@ from tiers import others_slow
 from marginalia.data import Column, Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
+from marginalia.inference.columns import notes_on_bins
 from marginalia.inference.estimates import ResidualEstimates, part_functions
-from marginalia.inference.marginals import Interval, cell_bounds, notes_on_bins
+from marginalia.inference.marginals import Interval, cell_bounds
 from marginalia.learning.units import bin_reach, code_values
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 

@@ -73,6 +73,7 @@ def infer(
     if wald and (formula is None or guaranteed):
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
+    from marginalia.inference.columns import notes_on_bins
     from marginalia.inference.regressions import regression
     from marginalia.inference.release import Release, notes_on_unit
     from marginalia.methods.models import load_synthesizer
@@ -114,9 +115,10 @@ def infer(
                 "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
             )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
-    notes = (*marginals.notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
-    content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found], "notes": notes}
-    return Answer(content, [*map(str, found), *notes])
+    notes = (*notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
+    gaps = list(dict.fromkeys(str(one.without_value) for one in found if one.without_value is not None))
+    content = {"confidence": confidence, "intervals": [_facts(one) for one in found], "notes": notes}
+    return Answer(content, [*map(str, found), *gaps, *notes])
 
 
 def _number(given: str, share: str) -> float:
@@ -178,6 +180,11 @@ def _content(fitted: Regression) -> dict[str, Any]:
         **{name: getattr(fitted, name) for name in ("quantile", "n_rows", "notes", "estimand")},
         "coefficients": [_finite(asdict(c)) for c in fitted.coefficients],
     }
+
+
+def _facts(one: Interval) -> dict[str, Any]:
+    facts = _finite(asdict(replace(one, without_value=None)))
+    return {**facts, "without_value": None if one.without_value is None else _facts(one.without_value)}
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:

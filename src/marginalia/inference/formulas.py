@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
+from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, with_value
 from marginalia.inference.estimates import Array, Clique
 from marginalia.inference.grammar import columns_of, names_in, sides
-from marginalia.inference.marginals import notes_on_bins, numbers_of
 from marginalia.inference.release import Release
 
 _MOST_CELLS = 1_000_000  # of one term
@@ -52,18 +54,26 @@ class Design:
     y : Feature
     features : tuple of Feature
     notes : tuple of str
-        On columns in bins that stand for numbers; see `marginals.notes_on_bins`.
+        On columns in bins that stand for numbers; see `columns.notes_on_bins`.
+    complete : Feature, optional
+        1 for rows with a value in all columns of the formula, else 0: a factor of `y` and of all features. None where
+        no column has gaps.
     """
 
     response: str
     y: Feature
     features: tuple[Feature, ...]
     notes: tuple[str, ...] = ()
+    complete: Feature | None = None
 
     @property
     def names(self) -> list[str]:
         """Names of the features."""
         return [f.name for f in self.features]
+
+    def gaps(self, domain: Domain) -> list[str]:
+        """Names of the columns of which only rows with a value count."""
+        return [] if self.complete is None else [domain.names[a] for a in self.complete.clique]
 
     @property
     def attributes(self) -> Clique:
@@ -71,8 +81,11 @@ class Design:
         return tuple(sorted({a for f in self.features for a in f.clique}))
 
 
-def design(release: Release, formula: str, *, binary: bool = False) -> Design:
+def design(release: Release, formula: str, *, binary: bool = False, levels: Collection[str] = ()) -> Design:
     """Evaluate a formula on the public domain of a release.
+
+    Rows that lack a value in a column of the formula do not count: both sides are 0 there, so that all their sums over
+    rows are those over the rows with all values.
 
     Parameters
     ----------
@@ -80,7 +93,9 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
     formula : str
         A formula in the syntax of R: ``hours ~ age + C(sex)``. Columns of text are categorical; `C` makes any so.
     binary : bool, default False
-        Whether the left side is a column of two codes, of which the last counts as 1. Otherwise it is a number.
+        Whether the left side is a column of two values, of which the last counts as 1. Otherwise it is a number.
+    levels : collection of str
+        Categories whose missing and special values are levels like others: their rows count.
 
     Raises
     ------
@@ -97,7 +112,7 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
     variables = sorted(names_in(formula, right, domain))
     if left in variables:
         raise InputError(f"formula {formula!r}: '{left}' stands on both sides")
-    values = {name: _values(release, name) for name in variables}
+    values = {name: _values(domain[name], levels) for name in variables}
     try:
         terms = Formula(right)
         _check_size(formula, [_least_columns([f.expr for f in term.factors], values) for term in terms])
@@ -124,10 +139,42 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
                 raise InputError(f"the term {name} is no finite number for some codes of {where}")
             features.append(Feature(name, clique, of_term.reshape([domain.sizes[a] for a in clique])))
     _check_size(formula, [1] * len(features))
-    y = _response(release, left, binary=binary)
+    y = _response(domain, left, binary=binary)
+    complete = _complete(domain, [name for name in (left, *variables) if name not in levels])
+    if complete is not None:
+        y, *features = [_product(one, complete, domain) for one in (y, *features)]
     _check_independent(features, domain, formula)
     numbers = [name for name, v in values.items() if v.dtype != "category"]
-    return Design(left, y, tuple(features), notes_on_bins(domain, numbers if binary else [left, *numbers]))
+    notes = notes_on_bins(domain, numbers if binary else [left, *numbers])
+    return Design(left, y, tuple(features), notes, complete)
+
+
+def categories_with_gaps(release: Release, formula: str) -> list[str]:
+    """Return the columns on the right side that are categories and have missing or special values."""
+    columns = [release.domain[name] for name in sorted(names_in(formula, sides(formula)[1], release.domain))]
+    return [one.name for one in columns if not with_value(one).all() and _values(one, ()).dtype == "category"]
+
+
+def _complete(domain: Domain, names: Iterable[str]) -> Feature | None:
+    """Return 1 for codes with a value in all columns that have gaps."""
+    clique = tuple(sorted(domain.index(name) for name in names if not with_value(domain[name]).all()))
+    if not clique:
+        return None
+    known = [with_value(domain[domain.names[a]]).astype(float) for a in clique]
+    if math.prod(len(codes) for codes in known) > _MOST_CELLS:
+        raise InputError(f"the columns with missing values have more than {_MOST_CELLS:,} cells together")
+    return Feature("complete", clique, functools.reduce(np.multiply.outer, known))
+
+
+def _product(feature: Feature, other: Feature, domain: Domain) -> Feature:
+    """Return a feature times another one, with its own name."""
+    clique = {*feature.clique, *other.clique}
+    if math.prod(domain.sizes[a] for a in clique) > _MOST_CELLS:
+        raise InputError(
+            f"the term {feature.name} has more than {_MOST_CELLS:,} cells with the columns that have missing values"
+        )
+    joint, values = feature.times(other, domain)
+    return Feature(feature.name, joint, values)
 
 
 def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDArray[np.int64], list[int]]:
@@ -157,24 +204,29 @@ def _check_size(formula: str, columns: Sequence[int]) -> None:
         raise InputError(f"formula {formula!r} has {sum(columns):,} terms; at most {_MOST_TERMS} are possible")
 
 
-def _values(release: Release, name: str) -> pd.Series:
-    """Return the value of each code of a column in a formula: its number, or its text as a category."""
-    column = release.domain[name]
-    try:
-        if column.kind != "categorical" or column.type in ("integer", "number"):
-            return pd.Series(numbers_of(release, name))
-    except InputError:
-        pass
-    return pd.Series(pd.Categorical(column.texts, categories=list(dict.fromkeys(column.texts))))
+def _values(column: Column, levels: Collection[str]) -> pd.Series:
+    """Return the value of each code of a column in a formula: its number, or its text as a category.
+
+    A code without a value has that of the first one, since it does not count; in a column of `levels` it is a category.
+    """
+    known = with_value(column) | (column.name in levels)
+    codes = np.where(known, np.arange(column.size), 0)
+    if column.name not in levels and (column.kind != "categorical" or column.type in ("integer", "number")):
+        try:
+            return pd.Series(numbers_of(column)[codes])
+        except InputError:
+            pass
+    texts = np.array(column.texts, dtype=object)
+    return pd.Series(pd.Categorical(texts[codes], categories=list(dict.fromkeys(texts[known]))))
 
 
-def _response(release: Release, name: str, *, binary: bool) -> Feature:
-    clique = (release.domain.index(name),)
+def _response(domain: Domain, name: str, *, binary: bool) -> Feature:
+    column, clique = domain[name], (domain.index(name),)
     if not binary:
-        return Feature(name, clique, numbers_of(release, name))
-    if release.domain[name].size != 2:
-        raise InputError(f"'{name}' has {release.domain[name].size} codes; a binomial response has two")
-    return Feature(name, clique, np.array([0.0, 1.0]))
+        return Feature(name, clique, number_function(column))
+    if (size := int(with_value(column).sum())) != 2:
+        raise InputError(f"'{name}' has {size} codes; a binomial response has two")
+    return Feature(name, clique, (np.arange(column.size) == 1).astype(float))
 
 
 def _check_independent(features: list[Feature], domain: Domain, formula: str) -> None:

@@ -6,10 +6,15 @@ rounds that give the marginal and the error that each of them is allowed; `_inte
 every epsilon. In an adaptive release the k-th round that gives a marginal is a stopping time: its noise is Gaussian
 whatever was released before. The first is used at half of the error, the second at a quarter, and so on, and the sets
 are intersected. A release of one round is used at all of it.
+
+Means, quantiles and shares of a column with missing or special values are over the rows with a value. Means and shares
+are ratios of two released sums then, also where the number of rows is public; a quantile is that of the sum of the
+function 1(up to the code) - share, which is 0 for rows without a value.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +23,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from marginalia.data.domain import Domain
 from marginalia.errors import InputError
+from marginalia.inference.columns import number_function, numbers_of, with_value
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.release import ALL_ROWS, Release, estimand_of
-from marginalia.learning.units import bin_reach, code_values
 from marginalia.privacy import checks
 
 _MOST_CELLS = 100_000
@@ -46,6 +50,8 @@ class Interval:
         Whether the set is the outside of [low, high]: a ratio whose denominator may be 0.
     estimand : str
         The rows that the number is of; see `release.estimand_of`.
+    without_value : Interval, optional
+        The share of rows that are left out, since they have no value in a column: a missing or a special one.
 
     Examples
     --------
@@ -60,6 +66,7 @@ class Interval:
     label: str = "exact"
     outside: bool = False
     estimand: str = ALL_ROWS
+    without_value: Interval | None = None
 
     def __str__(self) -> str:
         set_ = f"outside of [{self.low:.4g}, {self.high:.4g}]" if self.outside else f"[{self.low:.4g}, {self.high:.4g}]"
@@ -89,10 +96,8 @@ class _Question:
     label: str
 
     @classmethod
-    def of(
-        cls, release: Release, attributes: Sequence[str], confidence: float, *, simultaneous: bool = False
-    ) -> _Question:
-        """Return the question about a marginal; `simultaneous`: about all its cells at once (Šidák 1967)."""
+    def of(cls, release: Release, attributes: Sequence[str], confidence: float, *, count: int = 1) -> _Question:
+        """Return the question about a marginal; `count`: of answers that hold at once (Šidák 1967)."""
         alpha = 1.0 - checks.open_unit("confidence", confidence)
         positions = [release.domain.index(name) for name in attributes]
         if not positions or len(set(positions)) != len(positions):
@@ -107,7 +112,7 @@ class _Question:
         levels, label = [alpha], "exact"
         if len(release.rounds) > 1:
             levels, label = [alpha / 2 ** (k + 1) for k in range(len(rounds))], "certified"
-        if simultaneous and (count := math.prod(release.domain.sizes[a] for a in clique)) > 1:
+        if count > 1:
             levels, label = [-math.expm1(math.log1p(-level) / count) for level in levels], "certified"
         return cls(release, tuple(attributes), clique, rounds, levels, label)
 
@@ -134,10 +139,31 @@ class _Question:
         pairs = ([estimates.sum_of(part) for part in parts] for estimates in self.rounds)
         return [(np.array([value for value, _ in of]), np.array([variance for _, variance in of])) for of in pairs]
 
-    def interval(self, name: str, estimate: float, low: float, high: float, *, outside: bool = False) -> Interval:
-        """Return an interval that states the rows of the release."""
+    def of_codes(self, functions: Sequence[Array]) -> Array:
+        """Return the product of a function of the codes of each of `attributes`, over the marginal."""
+        return np.transpose(functools.reduce(np.multiply.outer, functions), np.argsort(self.asked_order()))
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The columns that have codes without a value."""
+        return tuple(name for name in self.attributes if not with_value(self.release.domain[name]).all())
+
+    def with_value(self) -> Array:
+        """Return 1 for each cell in which all columns have a value, else 0."""
+        return self.of_codes([with_value(self.release.domain[name]).astype(float) for name in self.attributes])
+
+    def without_value(self) -> Interval:
+        """Return the share of rows that lack a value in some column."""
+        return _per_row(self, f"share of rows without a value of {' or '.join(self.gaps)}", 1.0 - self.with_value())
+
+    def interval(
+        self, name: str, estimate: float, low: float, high: float, *, outside: bool = False, complete: bool = False
+    ) -> Interval:
+        """Return an interval that states its rows; `complete`: only those with a value in all columns."""
         return Interval(
-            name, float(estimate), float(low), float(high), self.label, outside, estimand_of(self.release.unit)
+            *(name, float(estimate), float(low), float(high), self.label, outside),
+            estimand=estimand_of(self.release.unit, self.gaps if complete else ()),
+            without_value=self.without_value() if complete and self.gaps else None,
         )
 
 
@@ -162,31 +188,37 @@ def _linear(question: _Question, name: str, function: Array) -> Interval:
     return question.interval(name, *(end[0] for end in ends))
 
 
-def _per_row(question: _Question, name: str, function: Array) -> Interval:
-    """Return an interval for the mean of a function over all rows; of a private number of rows, for a ratio."""
+def _per_row(question: _Question, name: str, function: Array, *, complete: bool = False) -> Interval:
+    """Return an interval for the mean of a function over all rows, or over those with a value (`complete`).
+
+    It is the interval of a ratio, unless the mean is over a public number of rows.
+    """
+    if complete and question.gaps:
+        return _ratio(question, name, function, question.with_value(), complete=True)
     if question.release.n_rows is None:
         return _ratio(question, name, function, np.ones(function.shape))
     return _linear(question, name, function / max(1, question.release.n_rows))
 
 
-def _ratio(question: _Question, name: str, top: Array, bottom: Array) -> Interval:
+def _ratio(question: _Question, name: str, top: Array, bottom: Array, *, complete: bool = False) -> Interval:
     """Return Fieller's set of a ratio of two sums, from the first round that gives them."""
     z = -ndtri(question.levels[0] / 2)
     first = replace(question, rounds=question.rounds[:1])
+    # The set moves with the ratio: numbers far from 0, such as dates, would lose digits in the squares.
+    middle = (top[bottom > 0].max() + top[bottom > 0].min()) / 2
+    top = top - middle * bottom
     [(sums, variances)] = first.sums((top, bottom, top + bottom))
     (a, b, _), (s_a, s_b, both) = sums.tolist(), variances.tolist()
     cross = (both - s_a - s_b) / 2
     # (a - r b)² <= z² (s_a - 2 r cross + r² s_b)
     q2, q1, q0 = b * b - z * z * s_b, -2 * (a * b - z * z * cross), a * a - z * z * s_a
-    estimate = a / b if b != 0 else math.nan
+    estimate = middle + a / b if b != 0 else math.nan
     root = q1 * q1 - 4 * q2 * q0
-    if q2 > 0:
-        half = math.sqrt(max(root, 0.0))
-        return question.interval(name, estimate, (-q1 - half) / (2 * q2), (-q1 + half) / (2 * q2))
-    if root <= 0 or q2 == 0:
-        return question.interval(name, estimate, -math.inf, math.inf)
-    ends = sorted(((-q1 - math.sqrt(root)) / (2 * q2), (-q1 + math.sqrt(root)) / (2 * q2)))
-    return question.interval(name, estimate, *ends, outside=True)
+    if q2 == 0 or (q2 < 0 and root <= 0):
+        return question.interval(name, estimate, -math.inf, math.inf, complete=complete)
+    half = math.sqrt(max(root, 0.0)) / (2 * abs(q2))
+    low, high = middle - q1 / (2 * q2) - half, middle - q1 / (2 * q2) + half
+    return question.interval(name, estimate, low, high, outside=q2 < 0, complete=complete)
 
 
 def cells(
@@ -242,8 +274,9 @@ def cell_bounds(
     >>> estimate.shape, bool((low < high).all()), label
     ((2, 2), True, 'exact')
     """
-    question = _Question.of(release, attributes, confidence, simultaneous=simultaneous)
-    if math.prod(question.shape) > _MOST_CELLS:
+    cells = math.prod(release.domain[name].size for name in attributes)
+    question = _Question.of(release, attributes, confidence, count=cells if simultaneous else 1)
+    if cells > _MOST_CELLS:
         raise InputError(f"the marginal on {', '.join(attributes)} has more than {_MOST_CELLS:,} cells")
     order = question.asked_order()
     estimate, low, high = (np.transpose(part, order) for part in _intersection(question.cell_sums(), question.levels))
@@ -258,44 +291,65 @@ def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
 def shares(
     release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
 ) -> list[Interval]:
-    """Return an interval for the share of every cell of a marginal; of a private number of rows, for a ratio.
+    """Return an interval for the share of every cell of a marginal, of the rows with a value in all its columns.
 
-    The set of a ratio is Fieller's (1954): exact, and unbounded where the number of rows may be 0.
+    Cells of missing values and special texts are left out: `Interval.without_value` is their share of all rows. The set
+    of a ratio (where there are gaps, or the number of rows is private) is Fieller's (1954): exact, and unbounded where
+    the denominator may be 0.
+
+    Examples
+    --------
+    >>> from marginalia.data import Column, Domain, Table
+    >>> from marginalia.synthesis import ResidualPlanner
+    >>> ward = Column("ward", 3, labels=("a", "b"), type="string", missing=("?",))
+    >>> table = Table([[0], [0], [1], [2]] * 500, Domain([ward]))
+    >>> found = shares(Release.of(ResidualPlanner(epsilon=5.0, workload=1, random_state=0).fit(table)), ["ward"])
+    >>> [(one.name, round(one.estimate, 2), one.estimand) for one in found]
+    [('ward=a', 0.67, 'over rows with a value of ward'), ('ward=b', 0.33, 'over rows with a value of ward')]
+    >>> round(found[0].without_value.estimate, 2)
+    0.25
     """
-    if release.n_rows is not None:
+    known = [with_value(release.domain[name]) for name in attributes]
+    count = math.prod(int(codes.sum()) for codes in known) if simultaneous else 1
+    question = _Question.of(release, attributes, confidence, count=count)
+    if not question.gaps and release.n_rows is not None:
         n = max(1, release.n_rows)
         counts = cells(release, attributes, confidence=confidence, simultaneous=simultaneous)
         return [replace(one, estimate=one.estimate / n, low=one.low / n, high=one.high / n) for one in counts]
-    question = _Question.of(release, attributes, confidence, simultaneous=simultaneous)
-    places = np.transpose(np.arange(math.prod(question.shape)).reshape(question.shape), question.asked_order()).ravel()
     intervals = []
-    for name, place in zip(_cell_names(release, attributes), places, strict=True):
-        indicator = np.zeros(question.shape)
-        indicator.flat[place] = 1.0
-        intervals.append(_per_row(question, name, indicator))
+    codes = itertools.product(*(range(release.domain[name].size) for name in attributes))
+    for name, cell in zip(_cell_names(release, attributes), codes, strict=True):
+        if all(codes[code] for codes, code in zip(known, cell, strict=True)):
+            indicators = [np.eye(len(codes))[code] for codes, code in zip(known, cell, strict=True)]
+            intervals.append(_per_row(question, name, question.of_codes(indicators), complete=True))
     return intervals
 
 
-def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all kept rows.
+def without_value(release: Release, attributes: Sequence[str], *, confidence: float = 0.95) -> Interval:
+    """Return an interval for the share of rows that lack a value in one of these columns: it is missing, or special."""
+    return _Question.of(release, attributes, confidence).without_value()
 
-    For a column in bins it is the mean of the middles of the bins; see `notes_on_bins`.
+
+def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
+    """Return an interval for the mean of a column whose codes stand for numbers, over all kept rows with a value.
+
+    For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`.
     """
     question = _Question.of(release, [attribute], confidence)
-    return _per_row(question, f"mean of {attribute}", numbers_of(release, attribute))
+    return _per_row(question, f"mean of {attribute}", number_function(release.domain[attribute]), complete=True)
 
 
 def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for a quantile of an ordered column: its smallest value with a share of rows up to it.
+    """Return an interval for a quantile of a column: its smallest value with a share of the rows with a value up to it.
 
-    Two one-sided tests, at a code and at the code below. The interval contains the codes that neither test rejects. A
-    quantile jumps, so the interval covers at least as often as stated: ``certified``.
+    Two one-sided tests, at a value and at the value below. The interval contains the values that neither test rejects.
+    A quantile jumps, so the interval covers at least as often as stated: ``certified``.
     """
     checks.open_unit("share", share)
     question = replace(_Question.of(release, [attribute], confidence), label="certified")
-    values = numbers_of(release, attribute)
-    up_to = np.tril(np.ones((values.size, values.size)))  # row k: codes up to k
-    sums = question.sums(below - share for below in up_to)  # F(k) - share of N
+    values = np.sort(numbers_of(release.domain[attribute]))
+    numbers, known = number_function(release.domain[attribute]), question.with_value()
+    sums = question.sums(((numbers <= value) - share) * known for value in values)  # F(value) - share of N
     possible = np.ones(values.size, bool)
     for (score, variance), level in zip(sums, question.levels, strict=True):
         z, noise = -ndtri(level / 2), np.sqrt(np.maximum(variance, 0.0))
@@ -304,19 +358,28 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
     best = int(reached[0]) if reached.size else values.size - 1
     inside = np.flatnonzero(possible) if possible.any() else np.array([best])
     ends = values[best], values[inside.min()], values[inside.max()]
-    return question.interval(f"quantile {share:g} of {attribute}", *ends)
+    return question.interval(f"quantile {share:g} of {attribute}", *ends, complete=True)
 
 
 def odds_ratio(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for the odds ratio of two columns of two codes each, over all kept rows.
+    """Return an interval for the odds ratio of two columns of two values each, over all kept rows with both.
 
     The interval follows from simultaneous intervals of the four cells. It is wider than needed, so ``certified``.
     """
-    for name in (first, second):
-        if release.domain[name].size != 2:
-            raise InputError(f"an odds ratio needs columns of two codes; '{name}' has {release.domain[name].size}")
-    four = cells(release, [first, second], confidence=confidence, simultaneous=True)
-    (a, b, c, d) = ((max(one.low, 0.0), one.estimate, max(one.high, 0.0)) for one in four)
+    known = [with_value(release.domain[name]) for name in (first, second)]
+    for name, codes in zip((first, second), known, strict=True):
+        if codes.sum() != 2:
+            raise InputError(f"an odds ratio needs columns of two codes; '{name}' has {codes.sum()}")
+    question = replace(_Question.of(release, [first, second], confidence, count=4), label="certified")
+    order = question.asked_order()
+    four = zip(
+        *(
+            np.transpose(part, order)[:2, :2].ravel().tolist()
+            for part in _intersection(question.cell_sums(), question.levels)
+        ),
+        strict=True,
+    )
+    a, b, c, d = ((max(low, 0.0), estimate, max(high, 0.0)) for estimate, low, high in four)
 
     def ratio(top: float, bottom: float) -> float:
         return top / bottom if bottom > 0 else (math.inf if top > 0 else 1.0)
@@ -324,8 +387,7 @@ def odds_ratio(release: Release, first: str, second: str, *, confidence: float =
     estimate = ratio(max(a[1], 0) * max(d[1], 0), max(b[1], 0) * max(c[1], 0))
     low = ratio(a[0] * d[0], b[2] * c[2]) if b[2] * c[2] > 0 else 0.0
     high = a[2] * d[2] / (b[0] * c[0]) if b[0] * c[0] > 0 else math.inf
-    name, estimand = f"odds ratio of {first} and {second}", estimand_of(release.unit)
-    return Interval(name, estimate, low, high, "certified", estimand=estimand)
+    return question.interval(f"odds ratio of {first} and {second}", estimate, low, high, complete=True)
 
 
 def difference(
@@ -338,43 +400,3 @@ def difference(
     function[tuple(other)] -= 1.0
     name = f"{', '.join(attributes)}: {tuple(one)} less {tuple(other)}"
     return _linear(question, name, np.transpose(function, np.argsort(question.asked_order())))
-
-
-def numbers_of(release: Release, attribute: str) -> Array:
-    """Return the number that each code of a column stands for: a numeric label, or the middle of a bin.
-
-    Raises
-    ------
-    InputError
-        Some code stands for no number: text, `other`, a special text, or a missing value.
-    """
-    column = release.domain[attribute]
-    if column.n_values < column.size:
-        others = ", ".join(column.texts[column.n_values :])
-        learned = "; a column that is learned privately has one for missing values, one with public edges needs none"
-        raise InputError(
-            f"'{attribute}' has codes that stand for no number ({others}){learned if column.lenient else ''}"
-        )
-    if column.type in ("string", "boolean"):
-        raise InputError(f"'{attribute}' is of type {column.type}: its codes stand for no numbers")
-    return code_values(column)
-
-
-def notes_on_bins(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
-    """Return a note for each of these columns that is in bins: in the coded table a row has the middle of its bin.
-
-    >>> from marginalia.data import Column, Domain
-    >>> age = Column("age", 2, "numeric", edges=(0, 20, 60), type="number", top=True)
-    >>> notes_on_bins(Domain([age]), ["age"])
-    ('age: a row counts as the middle of its bin, at most 20 from its value, and further in the open last one',)
-    """
-    notes = []
-    for name in names:
-        column, reach = domain[name], bin_reach(domain[name])
-        outer = " and ".join(which for which, is_open in (("first", column.bottom), ("last", column.top)) if is_open)
-        if reach:
-            further = f", and further in the open {outer} one" if outer else ""
-            notes.append(f"{name}: a row counts as the middle of its bin, at most {reach:.4g} from its value{further}")
-        elif outer:
-            notes.append(f"{name}: a row in the open {outer} bin counts as its middle, however far its value is")
-    return tuple(notes)

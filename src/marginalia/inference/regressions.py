@@ -21,7 +21,8 @@ from scipy.special import expit
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
-from marginalia.inference.formulas import Design, Feature, design
+from marginalia.inference.formulas import Design, Feature, categories_with_gaps, design
+from marginalia.inference.marginals import Interval, without_value
 from marginalia.inference.release import ALL_ROWS, Release, estimand_of, notes_on_unit
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficients, wald_errors
 from marginalia.privacy import checks
@@ -35,6 +36,7 @@ _FOLLOWED = 6  # directions of least distance at infinity from which the search 
 # Largest |x'b| at which the distance at infinity is searched. With larger ones the squares of exp leave V no digits.
 _FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
 _DENSE = 500  # cells up to which the covariance of their noise is stored as a matrix
+_MORE = "declare the regression before the release (marginalia release --analyses), or release all its columns jointly"
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
 
 
@@ -72,6 +74,8 @@ class Regression:
         Notes on columns in bins, where a row counts as the middle of its bin, and on rows that were left out.
     estimand : str
         The rows that the coefficients describe; see `release.estimand_of`.
+    without_value : Interval, optional
+        The share of rows that are left out, since they have no value in a column of the formula.
 
     Examples
     --------
@@ -97,6 +101,7 @@ class Regression:
     equations: Equations
     notes: tuple[str, ...] = ()
     estimand: str = ALL_ROWS
+    without_value: Interval | None = None
 
     @property
     def kappa(self) -> float:
@@ -126,7 +131,8 @@ class Regression:
             if self.equations.approximate and kappa >= self.quantile:
                 why = "What the linearised score leaves out cannot be bounded, so no value is excluded"
             lines.append(f"{why}; a larger epsilon{' or --ridge' if self.family == 'gaussian' else ''} may.")
-        return "\n".join([*lines, *self.notes])
+        gaps = [] if self.without_value is None else [str(self.without_value)]
+        return "\n".join([*lines, *gaps, *self.notes])
 
     def covers(self, b: Sequence[float]) -> bool:
         """Return whether the joint confidence set contains `b`; exact for the coefficients of the table."""
@@ -221,8 +227,7 @@ def _regression(
     if ridge < 0 or not math.isfinite(ridge):
         raise InputError(f"ridge must be a number from 0 on, not {ridge!r}")
     release = release if isinstance(release, Release) else Release.of(release)
-    of = design(release, formula, binary=family == "binomial")
-    equations = equations_of(release, of, family, ridge=ridge)
+    of, equations = _equations(release, formula, family, ridge)
     solution = equations.solve()
     if solution is None:
         raise InputError(f"the noisy equations of {formula!r} have no solution: too much noise, or separated classes")
@@ -232,8 +237,42 @@ def _regression(
     return Regression(
         *(formula, family, target, confidence, sets, at_infinity, q, release.n_rows, equations),
         notes=(*of.notes, *notes_on_unit(release.unit)),
-        estimand=estimand_of(release.unit),
+        estimand=estimand_of(release.unit, of.gaps(release.domain)),
+        without_value=_without_value(release, of, confidence),
     )
+
+
+def _equations(release: Release, formula: str, family: str, ridge: float) -> tuple[Design, Equations]:
+    """Return the design and the equations of a regression: of the rows with all values, if the release holds them.
+
+    If it does not, missing and special values of categories are levels like others. Both depend on public facts only.
+    """
+    binary = family == "binomial"
+    of = design(release, formula, binary=binary)
+    levels: list[str] = []
+    try:
+        equations = equations_of(release, of, family, ridge=ridge)
+    except InputError as error:
+        if of.complete is None or isinstance(release, ReleasedSums):
+            raise
+        why = f"only rows with a value of {' and '.join(of.gaps(release.domain))} count, so every sum needs them"
+        refusal = InputError(f"{error}, or declare the regression (marginalia release --analyses); {why}")
+        if not (levels := categories_with_gaps(release, formula)):
+            raise refusal from None
+        of = design(release, formula, binary=binary, levels=levels)
+        try:
+            equations = equations_of(release, of, family, ridge=ridge)
+        except InputError:
+            raise refusal from None
+    note = f"{' and '.join(levels)}: rows without a value count, as a level of their own; to leave them out, {_MORE}"
+    return (replace(of, notes=(*of.notes, note)) if levels else of), equations
+
+
+def _without_value(release: Release, of: Design, confidence: float) -> Interval | None:
+    """Return the share of rows that lack a value in some column; None where no column has gaps."""
+    if of.complete is None or isinstance(release, ReleasedSums):
+        return None
+    return without_value(release, of.gaps(release.domain), confidence=confidence)
 
 
 def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.0) -> Equations:
@@ -333,13 +372,20 @@ class _Score(Equations):
             raise InputError(
                 f"the features have {math.prod(sizes):,} joint cells; at most {_MOST_CELLS:,} are possible"
             )
-        self._y_mean = float(of.y.values.mean())
-        centred = Feature(of.response, of.y.clique, of.y.values - self._y_mean)
-        products = _parts_of([f.times(centred, domain) for f in of.features], domain)
+        products = []
+        if joined := set(of.y.clique) <= set(clique):  # y has gaps: the joint marginal of the features gives all
+            self._y: float | Array = np.broadcast_to(of.y.spread(clique, domain), sizes).ravel()
+        else:
+            counted = 1.0 if of.complete is None else of.complete.spread(of.y.clique, domain)
+            counted = np.broadcast_to(counted, of.y.values.shape)
+            self._y = float(of.y.values.sum() / counted.sum())
+            centred = Feature(of.response, of.y.clique, of.y.values - self._y * counted)
+            products = _parts_of([f.times(centred, domain) for f in of.features], domain)
         joint = part_functions(clique, np.random.default_rng(0).normal(size=sizes))  # a function that has every part
         names = [f"{f.name} with {of.response}" for f in of.features]
         estimates = _round_with(release, [*products, joint], [*names, "the scores, which need all features jointly"])
-        self._h, self._V = _sums_of(estimates, products)
+        h, V = (np.zeros(self.p), np.zeros((self.p, self.p))) if joined else _sums_of(estimates, products)
+        self._h, self._V = h, V
         self._X = np.array(
             [np.broadcast_to(f.spread(clique, domain), sizes).ravel() for f in of.features]
         )  # (p, cells)
@@ -353,11 +399,11 @@ class _Score(Equations):
 
     def residuals(self, b: Array) -> Array:
         """Return the noisy scores at b."""
-        return np.asarray(self._h + self._X @ ((self._y_mean - self._mean(b)) * self._counts))
+        return np.asarray(self._h + self._X @ ((self._y - self._mean(b)) * self._counts))
 
     def variance(self, b: Array) -> Array:
         """Return the covariance of their noise."""
-        V = self._V + self._noise(self._X * (self._y_mean - self._mean(b)))
+        V = self._V + self._noise(self._X * (self._y - self._mean(b)))
         return np.asarray(V if self.extra is None else V + self.extra)
 
     def jacobian(self, b: Array) -> Array:
@@ -370,7 +416,7 @@ class _Score(Equations):
         """Return the derivative of x' V(b) x by b."""
         m, along = self._mean(b), x @ self._X
         slope = m * (1 - m) if self._family == "binomial" else m
-        noise = self._spread((along * (self._y_mean - m))[None])[0]
+        noise = self._spread((along * (self._y - m))[None])[0]
         return np.asarray(-2 * self._X @ (slope * along * noise))
 
     def distance_at_infinity(self) -> float:
@@ -456,7 +502,8 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
         if isinstance(release, ReleasedSums):
             total, n = release.square(of)
         else:
-            square, one = _parts_of([(of.y.clique, of.y.values**2), ((), np.array(1.0))], release.domain)
+            rows = ((), np.array(1.0)) if of.complete is None else (of.complete.clique, of.complete.values)
+            square, one = _parts_of([(of.y.clique, of.y.values**2), rows], release.domain)
             estimates = _round_with(release, [square, one], [f"{of.response} squared", "the number of rows"])
             (total, _), (n, _) = estimates.sum_of(square), estimates.sum_of(one)
         noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))

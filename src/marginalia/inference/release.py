@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from marginalia.data.domain import Domain
@@ -14,13 +15,20 @@ from marginalia.synthesis.noisy_marginals import NoisyMarginal
 ALL_ROWS = "over all rows"
 
 
-def estimand_of(unit: Unit | None) -> str:
+def estimand_of(unit: Unit | None, gaps: Sequence[str] = ()) -> str:
     """Return the rows that the statements are about: the whole table, or the rows that were kept of each unit.
+
+    `gaps`: columns of which only the rows with a value count.
 
     >>> estimand_of(None), estimand_of(Unit("id", 1))
     ('over all rows', 'over at most 1 row per id')
+    >>> estimand_of(None, ["pay"]), estimand_of(Unit("id", 1), ["pay", "age"])
+    ('over rows with a value of pay', 'over at most 1 row per id, with a value of pay and age')
     """
-    return ALL_ROWS if unit is None else f"over at most {unit.rows} row{'s' * (unit.rows > 1)} per {unit.column}"
+    value = f"with a value of {' and '.join(gaps)}" if gaps else ""
+    if unit is None:
+        return f"over rows {value}" if gaps else ALL_ROWS
+    return f"over at most {unit.rows} row{'s' * (unit.rows > 1)} per {unit.column}{', ' * bool(gaps)}{value}"
 
 
 def notes_on_unit(unit: Unit | None) -> tuple[str, ...]:
