@@ -77,7 +77,7 @@ def check(
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file with a header.")],
+    file: Annotated[Path, typer.Argument(help="File of CSV, Parquet, Excel, Stata, SPSS or SAS.")],
     out: Annotated[Path | None, typer.Option("--out", help="File to write; default: FILE.domain.yaml.")] = None,
     missing: Annotated[
         list[str] | None, typer.Option("--missing", help="Mark of missing values in all columns; repeatable.")
@@ -94,7 +94,8 @@ def init(
     from marginalia.data.encode import known_labels, losses_of
     from marginalia.data.files import write_text
     from marginalia.data.headers import second_header, value_in_header
-    from marginalia.data.reading import read_raw
+    from marginalia.data.labelled_files import with_labels
+    from marginalia.data.reading import read_declared
     from marginalia.data.values import shown
 
     target = out or file.with_suffix(".domain.yaml")
@@ -102,7 +103,7 @@ def init(
         raise InputError(f"{target} is there already; name another file by --out, or remove it")
     if out is not None:
         check_out(out, (".yaml", ".yml"), (file,))
-    frame = read_raw(file)
+    frame, labels = read_declared(file)
     if frame.empty:
         raise InputError(f"{file}: the table has no rows")
     if value := value_in_header(list(frame.columns)):
@@ -110,7 +111,7 @@ def init(
     if units := second_header(frame):
         raise InputError(f"{file}: row 0 holds no values ({units}); remove the second header line")
     try:
-        found = draft(frame, missing=tuple(dict.fromkeys(mark.strip() for mark in missing or ())))
+        found = draft(frame, missing=tuple(dict.fromkeys(mark.strip() for mark in missing or ())), labels=labels)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     domain = found.content()
@@ -124,7 +125,7 @@ def init(
     if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
         notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
         asked.append(f"look at: the header ({notes['the header']})")
-    folds = losses_of(frame, known_labels(public))
+    folds = losses_of(with_labels(frame, labels, public), known_labels(public))
     content = {**domain, "out": str(target), "rows": len(frame), "ignored": ignored, "notes": notes, "folded": folds}
     lines = [
         f"{target}: {len(public)} columns; each fit learns labels or bins of {len(public.open_columns)}",

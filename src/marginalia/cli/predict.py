@@ -38,9 +38,9 @@ def predict(
     if out is not None:
         check_out(out, (".csv", ".parquet"), (model, data))
     fitted = load_model(model, original=True)
-    rows = read_raw(data)
     encoder = fitted.encoder_
     assert encoder is not None  # a saved model was fitted on a table
+    rows = read_raw(data, encoder.domain)
     try:
         found: Any = fitted.predict(rows)
         shares = fitted.predict_proba(rows) if isinstance(fitted, LinearClassifier) else None

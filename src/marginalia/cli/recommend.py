@@ -71,8 +71,10 @@ def _number_of_rows(path: Path) -> int:
     """Return the number of rows of a CSV or Parquet file; their values are not looked at."""
     from marginalia.data.csv_files import CSVFile
     from marginalia.data.parquet_files import ParquetFile
-    from marginalia.data.reading import check_header, check_is_no_url
+    from marginalia.data.reading import check_header, check_is_no_url, is_read_whole, read_raw
 
+    if is_read_whole(path):
+        return len(read_raw(path))
     check_is_no_url(path)
     file = ParquetFile.scan(path) if path.suffix == ".parquet" else CSVFile.scan(path)
     check_header(list(file.names), str(path))

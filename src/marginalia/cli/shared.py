@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from marginalia.quality.raw_rows import Sample
 
 _R = TypeVar("_R", bound="PrivateRows")
-DATA_HELP = "CSV or Parquet file, pattern of files, or URL of a database's table, as the domain says."
+DATA_HELP = "File of CSV, Parquet, Excel, Stata, SPSS or SAS, pattern of files, or URL of a database's table."
 Data = Annotated[str, typer.Option("--data", help=DATA_HELP)]
 DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]

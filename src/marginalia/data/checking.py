@@ -46,7 +46,7 @@ def check(
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")
             return _of_source(data.stream(domain.project(domain.names)), domain.unit, notes)
-        frame = read_raw(file)
+        frame = read_raw(file, public)
     except InputError as error:
         return [str(error)]
     absent, unknown = match_columns(list(frame.columns), domain)

@@ -16,6 +16,8 @@ from marginalia.data import sentinels, values
 from marginalia.data.cells import Cells, cells_of
 from marginalia.data.coding import ROWS
 from marginalia.data.column import BOOLEANS, WIDE
+from marginalia.data.labelled_drafts import categories, numbers
+from marginalia.data.labelled_files import Labels, ValueLabels
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class _UnclearError(Exception):
     """A column cannot be read without guessing; the message says why."""
 
 
-def draft(frame: pd.DataFrame, *, missing: Sequence[str] = ()) -> Draft:
+def draft(frame: pd.DataFrame, *, missing: Sequence[str] = (), labels: Labels | None = None) -> Draft:
     """Return what each column of a raw table seems to hold.
 
     Types, marks of missing values, special values, decimals, formats and the privacy unit are read off the rows. Each
@@ -130,6 +132,8 @@ def draft(frame: pd.DataFrame, *, missing: Sequence[str] = ()) -> Draft:
     frame : DataFrame
     missing : sequence of str
         Marks of missing values in all columns, as public knowledge; others are looked for.
+    labels : mapping of str to ValueLabels, optional
+        What the file of the table declares of columns of codes; see `marginalia.data.labelled_files`.
 
     Raises
     ------
@@ -146,7 +150,10 @@ def draft(frame: pd.DataFrame, *, missing: Sequence[str] = ()) -> Draft:
     {'type': 'string', 'labels': 'private', 'missing': ['?'], 'inferred': ['type', 'missing']}
     """
     names = map(str, frame.columns)
-    columns = [_column(n, cells_of(frame.iloc[:, j], n), tuple(missing)) for j, n in enumerate(names)]
+    columns = [
+        _column(n, cells, tuple(missing)) if own is None else _labelled(n, cells, own, tuple(missing))
+        for n, cells, own in ((n, cells_of(frame.iloc[:, j], n), (labels or {}).get(n)) for j, n in enumerate(names))
+    ]
     return Draft(tuple(columns), tuple(missing))
 
 
@@ -214,6 +221,22 @@ def _column(name: str, column: Cells, public: tuple[str, ...]) -> Drafted:
     if cells.rows >= ENOUGH and len(cells.known) == 1 and not drafted.remark:
         drafted = replace(drafted, remark="one value in all rows: leave the column out, unless its values can differ")
     return replace(drafted, keys=keys | {"inferred": inferred})
+
+
+def _labelled(name: str, codes: Cells, own: ValueLabels, public: tuple[str, ...]) -> Drafted:
+    """Return a column of codes with labels in the file; its special values are those that the file declares."""
+    if found := categories(codes, own):
+        return Drafted(name, *found)
+    rest, special, remark = numbers(codes, own)
+    drafted = _column(name, rest, public)
+    if drafted.keys is None:
+        return drafted
+    keys = dict(drafted.keys)
+    inferred = keys.pop("inferred")
+    if special:
+        keys["special"] = list(dict.fromkeys([*special, *keys.get("special", ())]))
+        inferred = list(dict.fromkeys([*inferred, "special"]))
+    return replace(drafted, keys=keys | {"inferred": inferred}, remark=drafted.remark or remark)
 
 
 def _of_truth(cells: _Cells) -> Drafted | None:
@@ -403,6 +426,11 @@ HEAD = """\
 
 
 _COMMENTS = {"special": "  # alone at an end of the range; take this line away if they are ordinary values"}
+LABELS = """\
+# Lists under `labels`, and the special values beside them, are no labels of the rows, but the value labels that the
+# file declares. They are public if they come from a questionnaire or a code book. Some programs, such as pandas, make
+# them from the rows: then write `labels: private`.
+"""
 
 
 def as_yaml(found: Draft, file: str) -> str:
@@ -414,6 +442,8 @@ def as_yaml(found: Draft, file: str) -> str:
     content = found.content()
     missing = f"missing: {_scalar(list(found.missing))}, " if found.missing else ""
     lines = [HEAD.format(file=one_line(file))]
+    if any("labels" in (column.keys or {}).get("inferred", ()) for column in found.columns):
+        lines.append(LABELS)
     if missing:
         lines.append(f"defaults: {{{missing.removesuffix(', ')}}}  # of every column that does not say it itself")
     lines.append(f"# defaults: {{{missing}reviewed: true}}{'  # in place of the line above' if missing else ''}")
@@ -433,7 +463,10 @@ def as_yaml(found: Draft, file: str) -> str:
         if column.keys is not None:
             lines.append(f"  - name: {_scalar(column.name)}")
             lines += [f"    # {column.remark}"] if column.remark else []
-            lines += [f"    {key}: {_scalar(value)}{_COMMENTS.get(key, '')}" for key, value in column.keys.items()]
+            lines += [
+                f"    {key}: {_scalar(value)}{_COMMENTS.get(key, '') * bool(column.special)}"
+                for key, value in column.keys.items()
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from marginalia.data.cells import cells_of
 from marginalia.data.csv_files import CSVFile
 from marginalia.data.headers import value_in_header
+from marginalia.data.labelled_files import Labels, program_of, read_labelled, with_labels
 from marginalia.data.parquet_files import ParquetFile, reading_parquet
+from marginalia.data.workbooks import read_sheet, sheet_of
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from marginalia.data.domain import Domain
 
 
 def check_header(names: list[str], where: str) -> None:
@@ -42,10 +46,12 @@ _URL = re.compile(r"\w\w:/")  # as a path it has one slash of two
 LARGEST = 2**32  # bytes that a packed file may unpack to
 
 
-def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
-    r"""Read a raw table: Parquet by its ending, else CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``.
+def read_raw(path: str | os.PathLike[str], domain: Domain | None = None) -> pd.DataFrame:
+    r"""Read a raw table: CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``; other kinds by the ending.
 
-    A CSV file may be packed by gzip, or alone in a zip.
+    These are Parquet, sheets of Excel workbooks (``stays.xlsx?sheet=2024`` where there are several), and files of
+    Stata, SPSS and SAS, whose codes are read as their labels where the domain names labels; see `with_labels`. A CSV
+    file may be packed by gzip, or alone in a zip.
 
     Returns
     -------
@@ -68,6 +74,38 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
       age     ward
     0  30  surgery
     """
+    frame, labels = read_declared(path)
+    return with_labels(frame, labels, domain) if labels else frame
+
+
+def is_read_whole(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is of a kind that is read into memory, whatever its size: of Excel, Stata, SPSS or SAS.
+
+    >>> is_read_whole("survey.sav"), is_read_whole("stays.xlsx?sheet=2024"), is_read_whole("stays.parquet")
+    (True, True, False)
+    """
+    return sheet_of(path) is not None or bool(program_of(path))
+
+
+def read_declared(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, Labels]:
+    """Return a raw table with the codes of its columns, and the value labels that the file declares; see `read_raw`.
+
+    >>> read_declared("no/such/file.dta")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot read no/such/file.dta: No such file
+    """
+    if not is_read_whole(path):
+        return _of_text_or_parquet(path), {}
+    labels: Labels = {}
+    if named := sheet_of(path):
+        frame = read_sheet(*named)
+    else:
+        frame, labels = read_labelled(path)
+    check_header(list(frame.columns), str(path))
+    return frame, labels
+
+
+def _of_text_or_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
     check_is_no_url(path)
     if Path(path).suffix == ".parquet":
         with reading_parquet(os.fspath(path)):

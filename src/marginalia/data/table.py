@@ -313,7 +313,7 @@ class Table(CountSource):
     def read(cls, path: str | os.PathLike[str], *, domain: Domain, original: bool = True) -> Table:
         """Read a CSV or Parquet file (by the ending ``.parquet``); columns keep the file's order. See `from_frame`."""
         stored = None if original else cls._stored(Path(path), domain)
-        return stored or cls.from_frame(read_raw(path), domain, original=original, where=str(path))
+        return stored or cls.from_frame(read_raw(path, domain), domain, original=original, where=str(path))
 
     @classmethod
     def _stored(cls, path: Path, domain: Domain) -> Table | None:
@@ -544,7 +544,7 @@ class RawTable(PrivateRows):
     @classmethod
     def read(cls, path: str | os.PathLike[str], domain: Domain, *, share: float | None = None) -> Self:
         """Read a CSV or Parquet file; see `of`."""
-        return cls.of(read_raw(path), domain, share=share, where=str(path))
+        return cls.of(read_raw(path, domain), domain, share=share, where=str(path))
 
     def of_units(self, unit: Unit | None, units: Numbers | None, keys: Hashes | None = None) -> Self:
         """Return the rows with the number of the unit of each, and its key; see `Table.of_units`."""

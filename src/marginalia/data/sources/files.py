@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from marginalia.data.csv_files import CSVFile
 from marginalia.data.domain import Domain
 from marginalia.data.parquet_files import ParquetFile
+from marginalia.data.reading import is_read_whole
 from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.stream import Stream
 from marginalia.errors import InputError
@@ -60,6 +61,8 @@ def stream_files(paths: Paths, *, domain: Domain) -> Stream:
             f"{paths}: {kinds[True]} is Parquet and {kinds[False]} is not; they may hold the same rows twice: give a "
             "pattern that matches files of one kind"
         )
+    if whole := [path for path in found.paths if is_read_whole(path)]:
+        raise InputError(f"{whole[0]}: a file of this kind is read alone; write several as Parquet or CSV")
     marks = {path: _mark(path) for path in found.paths}
     files = [(ParquetFile if True in kinds else CSVFile).scan(path) for path in found.paths]
     first, columns = files[0].path, files[0].names

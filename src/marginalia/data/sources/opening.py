@@ -5,15 +5,16 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from marginalia.data.domain import Domain
 from marginalia.data.encode import known_labels, losses_of
 from marginalia.data.parquet_files import ParquetFile
-from marginalia.data.reading import check_is_no_url, read_raw
+from marginalia.data.reading import check_is_no_url, is_read_whole, read_raw
 from marginalia.data.sources.bounded import bound_contributions
 from marginalia.data.sources.database import open_database
 from marginalia.data.sources.files import SUFFIXES, stream_files
@@ -22,6 +23,7 @@ from marginalia.data.sources.sql import Location, open_duckdb
 from marginalia.data.sources.stream import Stream
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.data.units import kept_line, unit_sizes
+from marginalia.data.workbooks import sheet_of
 from marginalia.errors import InputError
 
 # Above these a single file is streamed: in memory it would take about 1 GB while it is read.
@@ -35,16 +37,18 @@ class Data:
     r"""What a command line calls data: a file, all files of a pattern or folder, or a table or query of a database.
 
     A single file is read into memory, unless it is large: CSV of more than 256 MB, Parquet of more than 2^27 cells.
-    That one, several files and databases are streamed: memory holds counts only, or the codes of the rows where the
-    domain names a privacy unit. The same seed gives the same release either way.
+    Files of Excel, Stata, SPSS and SAS always are. A large one, several files and databases are streamed: memory holds
+    counts only, or the codes of the rows where the domain names a privacy unit. The same seed gives the same release
+    either way.
 
     Attributes
     ----------
     text : str
-        ``t.csv``, ``t.parquet``, ``year=*/part-*.parquet``, ``duckdb:///clinic.db?table=stays`` (four slashes before a
-        path from the root; none: files named in the query), ``postgresql://host/clinic?table=ward.stays``,
-        ``spark://local[2]?table=stays`` (``spark://host:7077``: that master; ``spark://``: as Spark is configured). Of
-        DuckDB there may be ``query=SELECT ...`` in place of ``table=NAME``.
+        ``t.csv``, ``t.parquet``, ``survey.sav``, ``stays.xlsx?sheet=2024``, ``year=*/part-*.parquet``,
+        ``duckdb:///clinic.db?table=stays`` (four slashes before a path from the root; none: files named in the query),
+        ``postgresql://host/clinic?table=ward.stays``, ``spark://local[2]?table=stays`` (``spark://host:7077``: that
+        master; ``spark://``: as Spark is configured). Of DuckDB there may be ``query=SELECT ...`` in place of
+        ``table=NAME``.
     location : Location or None
         Of the table or query in a database.
 
@@ -89,6 +93,8 @@ class Data:
         """Whether the rows are left where they are, and not read into memory."""
         if self.location is not None or os.path.isdir(self.text):
             return True
+        if self._is_read_whole:
+            return False
         if glob.has_magic(self.text) and not os.path.exists(self.text):
             return True
         if not self.text.endswith(".parquet"):
@@ -104,7 +110,14 @@ class Data:
         if self.location is not None:
             place = self.location.place[1:] if self.location.engine == "duckdb" else ""
             return DataFiles((place,) if place else (), {})
-        return data_files(self.text, SUFFIXES)
+        workbook = sheet_of(self.text)
+        return data_files(self.text if workbook is None else workbook[0], SUFFIXES)
+
+    @property
+    def _is_read_whole(self) -> bool:
+        """Whether this is one file that is read at once: of Excel, Stata, SPSS or SAS."""
+        is_pattern = glob.has_magic(self.text.partition("?sheet=")[0]) and not os.path.exists(self.text)
+        return self.location is None and is_read_whole(self.text) and not is_pattern
 
     @property
     def files(self) -> list[Path]:
@@ -180,7 +193,7 @@ class Data:
                 )
             streamed = self.stream(domain.project(domain.names))
             return streamed if domain.unit is None else bound_contributions(streamed, domain.unit)
-        frame = read_raw(self.text)
+        frame = read_raw(self.text, domain)
         rows: Table | RawTable
         if domain.is_open:
             rows = RawTable.of(frame, domain, share=share, where=self.text)
@@ -206,4 +219,12 @@ class Data:
         if self.location is not None:
             open_rows = open_duckdb if self.location.engine == "duckdb" else open_database
             return open_rows(self.location, domain)
+        if self._is_read_whole:
+            frame = read_raw(self.text, domain)
+            rows = partial(_whole, frame, self.text)
+            return Stream(rows, domain, columns=list(frame.columns), name=self.text, n_rows=lambda: len(frame))
         return stream_files([self.text] if os.path.isfile(self.text) else self.text, domain=domain)
+
+
+def _whole(frame: Any, name: str, asked: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    yield name, frame[list(asked)]

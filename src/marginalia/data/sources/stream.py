@@ -239,7 +239,7 @@ class Stream(CountSource):
         for batch in self._batches([*self._raw_domain.names, *also]):
             rows = chosen(len(batch))
             if len(rows):
-                taken = batch.rows.take(rows)
+                taken = Batch(batch.where, None, batch.rows.take(rows))
                 found = {a.name: cells_of(taken.column(a.name), a.name, lenient=a.lenient) for a in self._raw_domain}
                 yield found | {n: cells_of(taken.column(n), n, lenient=True) for n in also}
 
@@ -282,8 +282,8 @@ class Stream(CountSource):
             if where != place:
                 place, row = where, 0
             yield Batch(where, row, rows)
-            row += rows.num_rows
-            n += rows.num_rows
+            row += len(rows)
+            n += len(rows)
         self._first_n = n if self._first_n is None else self._first_n
         if n != self._first_n:
             raise InputError(

@@ -31,7 +31,7 @@ def load(entry: Entry, files: dict[str, Path]) -> Rows | tuple[Rows, Rows]:
 
             frame = pd.read_csv(files[role], index_col=0, dtype=str, keep_default_na=False)
         else:
-            frame = read_raw(files[role])
+            frame = read_raw(files[role], public)
         where = str(files[role])
         if public.is_open:
             return RawTable.of(frame, public, share=entry.preprocessing_share, where=where)
