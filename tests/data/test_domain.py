@@ -257,3 +257,13 @@ def test_a_pickled_attribute_does_not_tell_whether_a_cell_was_looked_up():
     assert vars(used) == vars(new)
     assert pickle.dumps(new) == pickle.dumps(used)
     assert pickle.loads(pickle.dumps(used)) == used
+
+
+def test_the_name_of_version_2_ends_in_one_line():
+    with pytest.raises(
+        ImportError, match=r"no 'Attribute' since 3\.0: import Column, which takes the same facts"
+    ) as error:
+        from marginalia.data import Attribute  # noqa: F401
+    assert "\n" not in str(error.value)
+    with pytest.raises(ImportError):
+        from marginalia.data import NoSuchName  # noqa: F401

@@ -175,7 +175,7 @@ class TestEveryClassifier:
     def test_target_that_is_no_class(self, learner, table):
         if not learner.MULTI_CLASS:
             assert_refused("exactly 2", learner, table, "pay")
-        assert_refused("binary", learner, np.ones((3, 1)), ["a", "b", "c"])
+            assert_refused("binary", learner, np.ones((3, 1)), ["a", "b", "c"])
         assert_refused("one class", learner, np.ones((3, 1)), ["a", "a", "a"])
 
 

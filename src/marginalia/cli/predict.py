@@ -32,7 +32,7 @@ def predict(
     from marginalia.data.files import atomic_path
     from marginalia.data.reading import csv_quoting, read_raw
     from marginalia.learning.base import LinearClassifier
-    from marginalia.learning.units import code_values
+    from marginalia.learning.units import class_labels, code_values
     from marginalia.methods.models import load_model
 
     if out is not None:
@@ -55,11 +55,11 @@ def predict(
     predictions = pd.DataFrame({encoder.target: found})
     if shares is not None:
         assert isinstance(fitted, LinearClassifier)
-        labels = fitted.classes_
+        labels, order = class_labels(target), np.searchsorted(fitted.classes_, class_labels(target))
         if target.type == "boolean" and target.labels is not None:  # as the file writes them
             labels = np.array(target.labels)
             predictions[encoder.target] = labels[found.astype(int)]
-        for j, label in enumerate(labels):
+        for label, j in zip(labels, order, strict=True):
             predictions[f"probability of {label}"] = _round(shares[:, j], shares[:, j])
     write_csv = partial(
         predictions.to_csv,

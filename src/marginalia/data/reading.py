@@ -218,6 +218,18 @@ def pandas_frame(given: Any) -> pd.DataFrame:
         raise InputError(f"{kind_of(given)}: a column cannot be read through Arrow ({error}); cast it") from None
 
 
+def check_collected(given: object) -> None:
+    """Raise for a lazy frame of Polars, which holds a query and no rows.
+
+    >>> LazyFrame = type("LazyFrame", (), {"__module__": "polars.lazyframe.frame"})
+    >>> check_collected(LazyFrame())
+    Traceback (most recent call last):
+    marginalia.errors.InputError: rows are needed, not polars LazyFrame: call .collect() first
+    """
+    if type(given).__name__ == "LazyFrame":
+        raise InputError(f"rows are needed, not {kind_of(given)}: call .collect() first")
+
+
 def kind_of(given: object) -> str:
     """Return what a message calls a thing that is no data frame.
 

@@ -25,6 +25,7 @@ from marginalia.data.encode import Batch, check_columns, encode, zero_problems
 from marginalia.data.files import atomic_path
 from marginalia.data.parquet_files import whole_numbers
 from marginalia.data.reading import (
+    check_collected,
     csv_quoting,
     is_frame,
     kind_of,
@@ -664,6 +665,7 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
             own = type(given).__name__
             raise InputError(f"a {own} has its domain: domain is that of a data frame; leave it out")
         return given
+    check_collected(given)
     if not is_frame(given):
         raise InputError(f"{fit} needs a marginalia.data.Table or a data frame, not {kind_of(given)}")
     public, frame = public_domain(domain), with_text_names(given)

@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -15,13 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from marginalia.data.domain import Domain, Public
+from marginalia.data.column import Column
+from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.encoding import Encoder, TaskName, widths
-from marginalia.data.reading import is_frame, kind_of
+from marginalia.data.reading import check_collected, is_frame, kind_of, with_text_names
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
 from marginalia.errors import InputError, not_fitted
+from marginalia.learning.frames import target_name, target_numbers, with_target
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units
 from marginalia.memory import check_cost, short
@@ -49,7 +51,7 @@ def parameters(cls: type[_C]) -> type[_C]:
     ...         self.coef_, self.intercept_ = np.zeros(len(X[0])), self.value
     ...         return self
     >>> Constant(value=2.0).fit([[1.0]], [3.0]).get_params()
-    {'one_hot': None, 'value': 2.0}
+    {'domain': None, 'one_hot': None, 'target': None, 'value': 2.0}
     """
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
@@ -58,11 +60,39 @@ def parameters(cls: type[_C]) -> type[_C]:
 class LinearLearner(BaseEstimator, ABC):
     """A model whose score of a row is ``x . coef_ + intercept_``.
 
-    Rows come as a `Table` (encoded from its public domain), as a data frame with the name of its target and its
-    domain, or as an array. A model fitted on a table accepts tables for prediction and arrays already encoded by
-    `encoder_`; one fitted on a data frame accepts raw data frames besides, with or without the target column, and
-    predicts for these in the target's own units; one fitted on arrays accepts arrays.
+    Rows come as a `Table` (encoded from its public domain), as a raw data frame, or as an array. A model fitted on a
+    table accepts tables for prediction and arrays already encoded by `encoder_`; one fitted on a data frame accepts raw
+    data frames besides, with or without the target column, and predicts for these in the target's own units; one
+    fitted on arrays accepts arrays.
 
+    Parameters
+    ----------
+    one_hot : iterable of str, optional
+        Tables and data frames: attributes encoded as one-hot blocks; see `Encoder`.
+    domain : Domain, dict or path of a domain file, optional
+        Public domain of raw data frames.
+    target : str, optional
+        Name of the target column of a table or of a raw data frame. In `fit` and `score` `y` can then be left out, or
+        holds the values of this column.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        One for each column of the design matrix, which `get_feature_names_out` names. Of more than two classes one row
+        for each code of the target, or after a fit on arrays for each of `classes_`.
+    intercept_ : float, or ndarray of shape (n_classes,)
+        0 unless the learner fits one.
+    encoder_ : Encoder or None
+        How tables become features; None after a fit on arrays.
+    n_features_in_ : int
+        Columns of the design matrix; after a fit on a data frame, its feature columns.
+    feature_names_in_ : ndarray of str
+        Of the feature columns after a fit on a data frame.
+    from_frame_ : bool
+        Whether it was fitted on a raw data frame.
+
+    Examples
+    --------
     >>> from marginalia.learning import OLSRegressor
     >>> OLSRegressor().fit([[0.0], [1.0], [-1.0]], [0.0, 0.5, -0.5]).predict([[0.5]]).round(6)
     array([0.25])
@@ -71,14 +101,14 @@ class LinearLearner(BaseEstimator, ABC):
     task: ClassVar[TaskName]
     SQUARES: ClassVar[bool] = True  # whether a fit makes matrices of the square of the number of features
     READS_ROWS: ClassVar[bool] = False  # whether it makes the design matrix of a table
-    one_hot: Iterable[str] | None = None  # tables only: attributes encoded as one-hot blocks; see `Encoder`
-    coef_: NDArray[np.float64] = field(init=False)  # of shape (n_features,)
-    intercept_: float | NDArray[np.float64] = field(
-        init=False
-    )  # 0 unless the learner fits one; of each class, shape (k,)
-    encoder_: Encoder | None = field(init=False)  # how tables become features; None after a fit on arrays
-    n_features_in_: int = field(init=False)  # columns of the encoded design matrix
-    from_frame_: bool = field(init=False, default=False)  # whether it was fitted on a raw data frame
+    one_hot: Iterable[str] | None = None
+    domain: Public | None = None
+    target: str | None = None
+    coef_: NDArray[np.float64] = field(init=False)
+    intercept_: float | NDArray[np.float64] = field(init=False)
+    encoder_: Encoder | None = field(init=False)
+    n_features_in_: int = field(init=False)
+    from_frame_: bool = field(init=False, default=False)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         said = super().__repr__(N_CHAR_MAX)
@@ -87,19 +117,58 @@ class LinearLearner(BaseEstimator, ABC):
         rows = f"arrays, {self.n_features_in_} features" if self.encoder_ is None else repr(self.encoder_)
         return f"{said}\n  fitted on {rows}\n  {getattr(self, 'ledger_', 'not private')}"
 
-    def _given(self, X: Given, y: object, domain: Public | None) -> PrivateRows | ArrayLike:
-        """Return a table, or a data frame that comes with the name of its target, as rows; arrays as they are."""
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+        """Return the names of the columns of the design matrix, one for each coefficient, shape (n_features,).
+
+        Parameters
+        ----------
+        input_features : None
+            There for scikit-learn.
+        """
+        if not hasattr(self, "coef_"):
+            raise not_fitted(self, "fit")
+        if self.encoder_ is not None:
+            names = list(self.encoder_.feature_names)
+        else:
+            names = list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+        return np.array(names, dtype=object)
+
+    def _given(
+        self, X: Given, y: object, domain: Public | None, default: Domain | None = None
+    ) -> tuple[PrivateRows | ArrayLike, object]:
+        """Return a table, or a data frame with a domain, as rows and the name of the target; arrays as they are."""
         self._forget()
-        if isinstance(X, PrivateRows) or (isinstance(y, str) and (domain is not None or hasattr(X, "columns"))):
-            rows = rows_of(X, domain, fit=f"{type(self).__name__}.fit")
-            if rows.domain.is_open:
-                self._check_target_is_public(rows, y)
-            if is_frame(X):
-                self.from_frame_ = True
-            return rows
-        if domain is not None:
-            raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
-        return X
+        check_collected(X)
+        frame = is_frame(X)
+        if domain is not None or (frame and isinstance(y, str)):
+            name = type(self).__name__
+            warnings.warn(
+                f"domain and the name of the target in fit are deprecated: {name}(domain=..., target=...).fit(frame)",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        public = self.domain if domain is None else domain
+        if isinstance(X, PrivateRows):
+            return self._checked_rows(rows_of(X, public, fit=""), self.target if y is None else y)
+        if frame and (public is not None or isinstance(y, str) or self.target is not None):
+            public = default if public is None else public_domain(public)
+            target = target_name(y, self.target, public or Domain(()), learner=type(self).__name__)
+            if y is not None and not isinstance(y, str):
+                X = with_target(X, target, y)
+            given = self._checked_rows(rows_of(X, public, fit=""), target)
+            self.from_frame_ = True
+            return given
+        if public is not None or self.target is not None:
+            raise InputError(
+                f"domain and target describe a data frame, and this is {kind_of(X)}; after another step of a Pipeline "
+                "the rows stay a data frame with pipeline.set_output(transform='pandas')"
+            )
+        return X, y
+
+    def _checked_rows(self, rows: PrivateRows, target: object) -> tuple[PrivateRows, object]:
+        if rows.domain.is_open:
+            self._check_target_is_public(rows, target)
+        return rows, target
 
     def _check_target_is_public(self, rows: PrivateRows, target: object) -> None:
         """Raise, before anything is learned privately, if the target is open or cannot be predicted."""
@@ -115,7 +184,7 @@ class LinearLearner(BaseEstimator, ABC):
 
     def _forget(self) -> None:
         """Drop the last fit: a failed refit must not pass for a fitted model."""
-        for fitted in ("coef_", "ledger_", "from_frame_"):
+        for fitted in ("coef_", "ledger_", "from_frame_", "feature_names_in_"):
             self.__dict__.pop(fitted, None)
 
     def _table_rows(self, table: CountSource, target: object) -> TableRows:
@@ -134,9 +203,15 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("the table has no rows; nothing can be learnt from it")
         self._check_classes(encoder)
         rows = TableRows(table.in_memory() if self.READS_ROWS else table, encoder, self.task)
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on arrays
-        self.encoder_, self.n_features_in_ = encoder, encoder.n_features
+        self._remember(encoder)
         return rows
+
+    def _remember(self, encoder: Encoder) -> None:
+        """Set what a fit on a table or on a data frame knows of its features."""
+        self.encoder_, self.n_features_in_ = encoder, encoder.n_features
+        if self.from_frame_:
+            self.feature_names_in_ = np.array(encoder.features, dtype=object)
+            self.n_features_in_ = len(encoder.features)
 
     def _hides_rows(self) -> bool:
         """Whether the number of rows is private, so that a fit of none must look like any other."""
@@ -155,7 +230,9 @@ class LinearLearner(BaseEstimator, ABC):
         self.encoder_ = None
         target = self._array_target(values)
         _warn_of_long_rows(features, bounds["feature_bound"])
-        return within_bounds(features, target, **bounds)
+        rows = within_bounds(features, target, **bounds)
+        several = self.task == "logistic" and len(getattr(self, "classes_", ())) > 2
+        return replace(rows, y=target) if several else rows  # the codes of classes, which are no numbers to clip
 
     def _rows(self, given: PrivateRows | ArrayLike, y: object) -> Rows:
         """Return rows that have codes, or arrays, as design rows."""
@@ -174,9 +251,9 @@ class LinearLearner(BaseEstimator, ABC):
         """Return the design matrix to predict from."""
         if not hasattr(self, "coef_"):
             raise not_fitted(self, "fit")
-        if self.from_frame_ and self.encoder_ is not None and hasattr(X, "columns"):
-            if not is_frame(X):
-                raise InputError(f"predict from a data frame, not {kind_of(X)}")
+        check_collected(X)
+        if self._is_raw(X):
+            assert self.encoder_ is not None
             X = features_of(X, self.encoder_)
         if not isinstance(X, PrivateRows):
             return self._validated(X)
@@ -185,6 +262,29 @@ class LinearLearner(BaseEstimator, ABC):
         if self.encoder_ is None:
             raise InputError(f"this {type(self).__name__} was fitted on arrays; predict from an array")
         return self.encoder_.transform(X.in_memory())
+
+    @property
+    def _target(self) -> str:
+        assert self.encoder_ is not None
+        return self.encoder_.target
+
+    def _with_true(self, X: Given, y: object) -> Any:
+        """Return what `score` compares predictions with: a table or a data frame with its target column, or `y`."""
+        if not hasattr(self, "coef_"):
+            raise not_fitted(self, "fit")
+        check_collected(X)
+        if y is None or isinstance(y, str):
+            if self.encoder_ is None or not (isinstance(X, CountSource) or self._is_raw(X)):
+                raise InputError("score needs y, the true values, unless it gets a table or data frame as the fit did")
+            if y not in (None, self._target):
+                raise InputError(f"the model predicts '{self._target}', not '{y}'")
+            if isinstance(X, CountSource):
+                return X.in_memory()
+            frame = with_text_names(X)
+            if self._target not in frame.columns:
+                raise InputError(f"data frame: the target column '{self._target}' is missing; give it, or y")
+            return frame
+        return with_target(X, self._target, y) if self._is_raw(X) else y
 
     def _scores(self, X: Given) -> NDArray[np.float64]:
         features = self._features(X)
@@ -196,6 +296,11 @@ class LinearLearner(BaseEstimator, ABC):
         fitting = not isinstance(y, str)
         options = {"y_numeric": self.task == "linear"} if fitting else {}
         try:
+            if not fitting and self.from_frame_ and self.encoder_ is not None:
+                rows = check_array(X, dtype=np.float64, estimator=self)
+                if rows.shape[1] != (p := self.encoder_.n_features):
+                    raise InputError(f"predict from a data frame, or from rows that encoder_ made, of {p} features")
+                return rows
             return validate_data(self, X, y, reset=fitting, dtype=np.float64, **options)
         except ValueError as error:
             message = str(error)
@@ -237,6 +342,31 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         assert self.encoder_ is not None
         return in_units(scores, self.encoder_.domain[self.encoder_.target])
 
+    def score(self, X: Given, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return R², as scikit-learn defines it, of the predictions.
+
+        Parameters
+        ----------
+        X : Table, DataFrame or array-like of shape (n, p)
+        y : array-like of shape (n,) or str, optional
+            True values; their column of a table or of a data frame where `y` is left out or is the name of the target.
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score
+
+        true, found = self._with_true(X, y), self.predict(X)
+        if isinstance(true, Table):
+            assert self.encoder_ is not None
+            true = self.encoder_.target_values(true)
+        elif self._is_raw(X):
+            name = self._target
+            true, found = target_numbers(true[name], name), target_numbers(found, name)
+        return float(r2_score(true, found, sample_weight=sample_weight))
+
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         return y.astype(np.float64)
 
@@ -256,21 +386,26 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     task = "logistic"
     MULTI_CLASS: ClassVar[bool] = False  # whether one release serves the models of more than two classes
     target_bound = 1.0  # labels are -1 and +1
-    # The codes 0 and 1 after a fit on a table, the labels of the domain after one on a data frame: the domain decides.
-    # After a fit on arrays the sorted labels that occur, a public input of the certificate: a y of one class, or of
-    # three, is refused, which tells that it is so.
+    # After a fit on a table the codes; after one on a data frame the labels of the domain, in the order that
+    # scikit-learn's metrics take for granted, which need not be that of the codes: the domain decides. After a fit on
+    # arrays the sorted labels that occur, a public input of the certificate: a y of one class, or of more than the
+    # method learns, is refused, which tells that it is so.
     classes_: NDArray[Any]
 
     def decision_function(self, X: Given) -> NDArray[np.float64]:
         """Return scores, shape (n,); positive means ``classes_[1]``. Of k > 2 classes: one each, shape (n, k)."""
-        return self._scores(X)
+        scores = self._scores(X)
+        if not self.from_frame_:
+            return scores
+        codes = self._codes()
+        return scores[:, codes] if scores.ndim == 2 else scores * (codes[1] - codes[0])
 
     def predict_proba(self, X: Given) -> NDArray[np.float64]:
         """Return the logistic function of the scores for both classes, shape (n, 2).
 
         Of k > 2 classes: that of each class's own score, divided by their sum, shape (n, k).
         """
-        scores = self._scores(X)
+        scores = self.decision_function(X)
         if scores.ndim == 2:
             shares = np.maximum(expit(scores), np.finfo(np.float64).tiny)
             return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
@@ -279,34 +414,80 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     def predict(self, X: Given) -> NDArray[Any]:
         """Return the predicted class of every row, shape (n,)."""
         scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
+        return self._labels()[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
+
+    def score(self, X: Given, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of the predicted classes.
+
+        Parameters
+        ----------
+        X : Table, DataFrame or array-like of shape (n, p)
+        y : array-like of shape (n,) or str, optional
+            True classes; their column of a table or of a data frame where `y` is left out or is the name of the target.
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score
+
+        true = self._with_true(X, y)
+        if self._is_raw(X):
+            assert self.encoder_ is not None
+            column = self.encoder_.domain.project([self._target])
+            true = Table.from_frame(true[[self._target]], column, where="data frame")
+        if isinstance(true, Table):
+            true = self._labels()[true.column(self._target)]
+        return float(accuracy_score(true, self.predict(X), sample_weight=sample_weight))
+
+    def _labels(self) -> NDArray[Any]:
+        """Return the class of each code."""
+        if not self.from_frame_:
+            return self.classes_
+        assert self.encoder_ is not None
+        return class_labels(self.encoder_.domain[self.encoder_.target])
+
+    def _codes(self) -> NDArray[np.intp]:
+        """Return the code of each of `classes_`."""
+        return np.argsort(self._labels(), kind="stable")
 
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
-        if classes.size > 2:
+        if classes.size > 2 and not self.MULTI_CLASS:
             raise InputError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}, "
-                f"with {classes.size} classes."
+                f"with {classes.size} classes; {self._for_many()}"
             )
         if classes.size < 2:
             raise InputError(f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes")
         self.classes_ = classes
+        if classes.size > 2:
+            return codes.astype(np.float64)
         return np.where(codes == 1, 1.0, -1.0)
 
     def _check_classes(self, encoder: Encoder) -> None:
         target = encoder.domain[encoder.target]
         if target.size > 2 and not self.MULTI_CLASS:
             raise InputError(
-                f"target '{target.name}' has {target.size} codes; a classifier needs exactly 2, but for SSPClassifier "
-                f"(tight) and DDSSPClassifier, of which one release serves all classes; {type(self).__name__} would "
-                "have to split its budget"
+                f"target '{target.name}' has {target.size} codes; {type(self).__name__} learns exactly 2 classes; "
+                f"{self._for_many()}"
             )
-        self.classes_ = class_labels(target) if self.from_frame_ else np.arange(target.size)
+        self._set_classes(target)
+
+    def _set_classes(self, target: Column) -> None:
+        self.classes_ = np.sort(class_labels(target)) if self.from_frame_ else np.arange(target.size)
+
+    def _for_many(self) -> str:
+        """Return which learners have several classes."""
+        if hasattr(self, "epsilon"):
+            return "SSPClassifier, DDSSPClassifier and PreconditionedGDClassifier learn more, all from one release"
+        return "for more, sklearn.multiclass.OneVsRestClassifier takes one of these for each class"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.MULTI_CLASS
         return tags
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -46,8 +47,8 @@ class BudgetedLearner(LinearLearner):
         (epsilon, delta) the fit completes with ``ledger_.certified == False`` and the true epsilon in its message.
     relation : {"replace_one", "add_remove"}, default "replace_one"
         Neighbouring relation; the number of rows is public under ``replace_one``, private under ``add_remove``.
-    one_hot : iterable of str, optional
-        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+    one_hot, domain, target
+        As in `LinearLearner`.
     random_state : int, numpy.random.SeedSequence or None, default None
         Seed of the noise; None draws fresh entropy, which a real release must use.
 
@@ -76,7 +77,7 @@ class BudgetedLearner(LinearLearner):
     ... ]}
     >>> frame = pd.DataFrame({"age": [20, 40, 70], "smoker": ["no", "yes", "no"], "pay": [10.0, 30.0, 50.0]})
     >>> frame = pd.concat([frame] * 2000)
-    >>> model = SSPRegressor(epsilon=1.0, random_state=0).fit(frame, "pay", domain=domain)
+    >>> model = SSPRegressor(epsilon=1.0, random_state=0, domain=domain, target="pay").fit(frame)
     >>> model.predict(frame[["age", "smoker"]].head(3)).round()
     array([10., 30., 50.])
     """
@@ -102,20 +103,23 @@ class BudgetedLearner(LinearLearner):
     def fit(
         self,
         X: Given,
-        y: object,
+        y: object = None,
         *,
         domain: Public | None = None,
         preprocessing_share: float = PREPROCESSING_SHARE,
+        **unknown: Any,
     ) -> Self:
         """Learn under (epsilon, delta)-differential privacy.
 
         Parameters
         ----------
         X : Table, DataFrame or array-like of shape (n, p)
-        y : str or array-like of shape (n,)
-            The target's name with a table or a raw data frame, its values with an array.
+        y : array-like of shape (n,) or str, optional
+            Values of the target. With a table its name; it, and with a data frame that holds the target column `y`, can
+            be left out where the parameter `target` names the target.
         domain : Domain, dict or path of a domain file, optional
-            Of a raw data frame. Labels and edges that a domain leaves open are learned in the ledger of this fit.
+            Deprecated: a parameter of the constructor. Labels and edges that a domain leaves open are learned in the
+            ledger of this fit.
         preprocessing_share : float, default 0.1
             Share of the budget for what is learned so; see `preprocess`.
 
@@ -133,9 +137,10 @@ class BudgetedLearner(LinearLearner):
         PrivacyError
             A release would spend more than (epsilon, delta); it is not made.
         """
+        check_unknown(self, unknown)
         self._check_parameters()
         randomness = Randomness(self.random_state)
-        given = self._given(X, y, domain)
+        given, y = self._given(X, y, domain)
         unit = given.unit if isinstance(given, PrivateRows) else None
         checks.unit(self, unit)
         ledger = Ledger(
@@ -194,7 +199,7 @@ class BudgetedLearner(LinearLearner):
         return inputs
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        p = self.n_features_in_
+        p = self.n_features_in_ if self.encoder_ is None else self.encoder_.n_features
         if weights.ndim == 2:  # a model for each class
             self.coef_, self.intercept_ = weights[:, :p], weights[:, p] if weights.shape[1] > p else 0.0
             return
@@ -217,6 +222,21 @@ class BudgetedLearner(LinearLearner):
         value = getattr(self, parameter)
         if value not in allowed:
             raise unknown_name(f"{parameter} of {type(self).__name__}", str(value), allowed)
+
+
+def check_unknown(learner: LinearLearner, unknown: Mapping[str, Any]) -> None:
+    """Raise for keyword arguments that a private `fit` does not take, `sample_weight` among them.
+
+    >>> from marginalia.learning import SSPClassifier
+    >>> check_unknown(SSPClassifier(), {"sample_weight": [1.0, 2.0]})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: SSPClassifier takes no sample_weight: its noise is for rows of equal weight; leave ...
+    """
+    name = type(learner).__name__
+    if "sample_weight" in unknown:
+        raise InputError(f"{name} takes no sample_weight: its noise is for rows of equal weight; leave it out")
+    for argument in unknown:
+        raise TypeError(f"{name}.fit() got an unexpected keyword argument '{argument}'")
 
 
 @parameters

@@ -31,7 +31,7 @@ class PublicLearner(LinearLearner, ABC):
     def fit(
         self,
         X: Given,
-        y: object,
+        y: object = None,
         sample_weight: ArrayLike | None = None,
         *,
         domain: Public | None = None,
@@ -41,17 +41,18 @@ class PublicLearner(LinearLearner, ABC):
         Parameters
         ----------
         X : Table, DataFrame or array-like of shape (n, p)
-        y : str or array-like of shape (n,)
+        y : array-like of shape (n,) or str, optional
+            As for `BudgetedLearner.fit`.
         sample_weight : array-like of shape (n,), optional
             Non-negative.
         domain : Domain, dict or path of a domain file, optional
-            Of a raw data frame.
+            Deprecated: a parameter of the constructor.
 
         Returns
         -------
         self
         """
-        rows = self._rows(self._given(X, y, domain), y)
+        rows = self._rows(*self._given(X, y, domain))
         weights = None if sample_weight is None else _checked_weights(sample_weight, rows)
         with one_blas_thread():
             self._learn(rows, weights)

@@ -152,10 +152,14 @@ class TableRows:
         """Return coefficients of rows `with_constant` as those of the encoder's features, and an intercept."""
         return CentredEncoder(self.encoder).in_features(theta)
 
-    def whole_class_gram(self) -> tuple[Integers, float]:
-        """Return Z'Z of [X, Y], Y the target one-hot, of the rounded rows in whole numbers, and the unit of Z."""
+    def whole_class_gram(self, n_classes: int, most_apart: float = math.inf) -> tuple[Integers, float, float]:
+        """Return Z'Z of [X, Y], Y the target one-hot, in whole numbers, and the units of X and Y; as `whole_gram`."""
         unit = public_unit(self.coordinate_bound)
-        return whole_ztz(self.table, self.encoder.class_matrices(), unit), unit
+        return whole_ztz(self.table, self.encoder.class_matrices(), unit), unit, unit
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the code of the target of every row, shape (n,)."""
+        return self.table.in_memory().column(self.encoder.target).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class ArrayRows:
     """
 
     X: Array
-    y: Array
+    y: Array  # of more than two classes their codes
     feature_bound: float  # B, public bound of the 2-norm of every row of X; infinite where no bound is needed
     target_bound: float  # Y, public bound of every |y|
     largest: float = math.inf  # public bound of every entry of X, where it is less than B
@@ -207,10 +211,21 @@ class ArrayRows:
         X'X is in units of the square of the first, X'y of the product. `most_apart`, a power of two: how many times
         the smaller unit the larger one may be; the smaller is raised where it would be more.
         """
+        return self._whole_gram(self.y[:, None], most_apart)
+
+    def whole_class_gram(self, n_classes: int, most_apart: float = math.inf) -> tuple[Integers, float, float]:
+        """Return Z'Z of [X, Y], Y the classes one-hot, in whole numbers, and the units of X and Y; as `whole_gram`."""
+        return self._whole_gram(np.eye(n_classes)[self.codes()], most_apart)
+
+    def _whole_gram(self, Y: Array, most_apart: float) -> tuple[Integers, float, float]:
         x, y = (public_unit(bound) for bound in (self.coordinate_bound, self.target_bound))
         x, y = max(x, y / most_apart), max(y, x / most_apart)
-        Z = np.trunc(np.column_stack([self.X / x, self.y / y]))
+        Z = np.trunc(np.column_stack([self.X / x, Y / y]))
         return exact_gram(Z), x, y
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the code of the class of every row, of more than two classes, shape (n,)."""
+        return self.y.astype(np.int64)
 
     @property
     def unit(self) -> float:
@@ -225,8 +240,8 @@ class ArrayRows:
         return replace(self, X=X, feature_bound=B, largest=self.feature_bound)
 
     def in_features(self, theta: Array) -> Array:
-        """Return coefficients of rows `with_constant` as those of the features, and an intercept."""
-        return np.append(theta[:-1], theta[-1] * CONSTANT * self.unit)
+        """Return coefficients of rows `with_constant` as those of the features, and an intercept; of classes, too."""
+        return np.concatenate([theta[..., :-1], theta[..., -1:] * CONSTANT * self.unit], axis=-1)
 
     @property
     def whole_square(self) -> Fraction:

@@ -16,6 +16,7 @@ from marginalia.data.reading import is_frame
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
+from marginalia.learning.private import check_unknown
 from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.learning.statistics import logistic_scale, one_against_rest
@@ -64,10 +65,11 @@ class _DDSSP(LinearLearner):
     def fit(
         self,
         X: Given,
-        y: object,
+        y: object = None,
         *,
         domain: Public | None = None,
         preprocessing_share: float = PREPROCESSING_SHARE,
+        **unknown: Any,
     ) -> Self:
         """Fit `marginals` unless it is fitted, and solve for the coefficients.
 
@@ -76,11 +78,11 @@ class _DDSSP(LinearLearner):
         X : Table, DataFrame or array-like of shape (n, p)
             With fitted `marginals` only the domain of a table is used, never its rows; it may have fewer attributes
             than the source.
-        y : str or array-like of shape (n,)
-            The target's name with a table or a raw data frame, its values with an array.
+        y : array-like of shape (n,) or str, optional
+            As for `BudgetedLearner.fit`.
         domain : Domain, dict or path of a domain file, optional
-            Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a domain leaves open are
-            learned in the ledger of `marginals`.
+            Deprecated: a parameter of the constructor; default for a data frame with a target: that of fitted
+            `marginals`. Labels and edges that a domain leaves open are learned in the ledger of `marginals`.
         preprocessing_share : float, default 0.1
             Share of the budget for what is learned so; see `preprocess`.
 
@@ -94,16 +96,15 @@ class _DDSSP(LinearLearner):
             A parameter or the data are unusable, the source's domain is another one, or its tables belong to no
             distribution although it does not state their noise.
         """
+        check_unknown(self, unknown)
         self._check_parameters()
         source: Any = None
-        if domain is None and isinstance(y, str) and is_frame(X):
-            domain = getattr(self.marginals, "domain_", None)
-        given = self._given(X, y, domain)
+        given, y = self._given(X, y, domain, default=getattr(self.marginals, "domain_", None))
         if isinstance(given, RawTable):
             source = self.marginals
             if not hasattr(source, "ledger_"):
-                source = self._unfitted_source().fit(X, domain=domain, preprocessing_share=preprocessing_share)
-            elif domain is not None:
+                source = self._unfitted_source().fit(given, preprocessing_share=preprocessing_share)
+            elif is_frame(X):
                 raise InputError("the marginals are fitted already, and learn nothing from rows: leave out domain")
             given = given.coded(source.domain_.project(given.names))
         rows = self._rows(given, y)
@@ -181,11 +182,15 @@ class _DDSSP(LinearLearner):
         """Round columns, in units of their bounds, to public grids on [-1, 1]."""
         n_features = rows.n_features
         columns = [*rows.X.T / rows.feature_bound, rows.y / rows.target_bound]
-        sizes = [*[self.n_bins] * n_features, self.n_bins if self.task == "linear" else 2]
+        n_classes = len(self.classes_) if isinstance(self, LinearClassifier) else 0
+        sizes = [*[self.n_bins] * n_features, n_classes or self.n_bins]
         names = [*(f"x{j}" for j in range(n_features)), "y"]
         domain = Domain(Column(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
         unit = np.clip(np.column_stack(columns), -1, 1)
-        return Table(np.rint((unit + 1) / 2 * (np.array(sizes) - 1)), domain)
+        codes = np.rint((unit + 1) / 2 * (np.array(sizes) - 1))
+        if n_classes > 2:
+            codes[:, -1] = rows.codes()
+        return Table(codes, domain)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.fit_intercept, bool | np.bool_):
@@ -274,7 +279,7 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
     The log-likelihood is replaced by the quadratic through it at three Chebyshev nodes on [-6, 6], whose maximiser is
     a positive multiple of least squares on -1/+1 labels, whatever the interval: the interval matters for
     probabilities, not for ranking or classes. Solved in closed form (the authors run L-BFGS, which stops early).
-    Of k > 2 classes (tables only) each gets a model against the rest: all are post-processing of the one release.
+    Of k > 2 classes each gets a model against the rest: all are post-processing of the one release.
 
     Parameters
     ----------

@@ -15,7 +15,6 @@ from marginalia.errors import InputError, not_fitted
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.statistics import NoisySums
-from marginalia.learning.units import class_labels
 from marginalia.methods.registry import class_named
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
@@ -53,8 +52,9 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         raise not_fitted(model, "fit")
     if model.encoder_ is None:
         raise InputError("only models fitted on a Table can be written: arrays carry no public domain")
+    apart = ("random_state", "domain", "target")  # the seed is secret, the others have keys of their own
     plain = (str, int, float, bool, type(None))
-    params = {k: v for k, v in model.get_params(deep=False).items() if k != "random_state" and isinstance(v, plain)}
+    params = {k: v for k, v in model.get_params(deep=False).items() if k not in apart and isinstance(v, plain)}
     encoder = model.encoder_
     content = {
         "format": FORMAT,
@@ -108,11 +108,11 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(f"{path} is no model that `marginalia fit --out` wrote ({why})") from None
-    model.encoder_, model.n_features_in_ = encoder, encoder.n_features
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
     model.from_frame_ = content.get("frame") is True if original is None else original
+    model._remember(encoder)
     if isinstance(model, LinearClassifier):
-        model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(codes)
+        model._set_classes(encoder.domain[encoder.target])
     if ledger is not None:
         model.ledger_ = ledger
     if isinstance(model, BudgetedLearner):

@@ -245,9 +245,8 @@ class PreconditionedGDClassifier(_PreconditionedGD, LinearClassifier):
         return np.asarray(softmax(scores, axis=1)) if scores.ndim == 2 else super().predict_proba(X)
 
     def _targets(self, rows: Rows) -> Array:
-        if not isinstance(rows, TableRows) or len(self.classes_) == 2:
-            return super()._targets(rows)
-        return np.eye(len(self.classes_))[rows.table.in_memory().column(rows.encoder.target)]
+        k = len(self.classes_)
+        return super()._targets(rows) if k == 2 else np.eye(k)[rows.codes()]
 
     @staticmethod
     def _derivative(scores: Array, y: Array) -> Array:

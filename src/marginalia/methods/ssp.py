@@ -12,7 +12,7 @@ import numpy as np
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import InterceptLearner
-from marginalia.learning.rows import Rows, TableRows
+from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.learning.statistics import NoisySums, logistic_scale, mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
@@ -134,7 +134,7 @@ class SSPRegressor(_SSP, LinearRegressor):
 class SSPClassifier(_SSP, LinearClassifier):
     """Least squares on -1/+1 labels from noisy sufficient statistics; see `SSPRegressor`.
 
-    Of k > 2 classes (tables, ``calibration="tight"``) one release of X'X and X'Y gives the models of all, each against
+    Of k > 2 classes (``calibration="tight"``) one release of X'X and X'Y gives the models of all, each against
     the rest: Y is one-hot, so a record adds x to one column of X'Y, which then moves as far as the X'y of two classes
     does, and the noise is that of two. X'y of a class against the rest, with labels -1 and +1, is twice its column less
     the sum of all columns.
@@ -157,22 +157,25 @@ class SSPClassifier(_SSP, LinearClassifier):
     MULTI_CLASS = True
 
     def _solve(self, rows: Rows, session: Session) -> Array:
-        if isinstance(rows, TableRows) and len(self.classes_) > 2:
+        if len(self.classes_) > 2:
             if self.calibration != "tight":
                 raise InputError(f"calibration '{self.calibration}' is for two classes, here are {len(self.classes_)}")
             return logistic_scale() * self._release_classes(rows, session)
         return logistic_scale() * super()._solve(rows, session)
 
-    def _release_classes(self, rows: TableRows, session: Session) -> Array:
+    def _release_classes(self, rows: Rows, session: Session) -> Array:
         """Return the least-squares coefficients of each class against the rest, shape (k, p)."""
         p, B = rows.n_features, rows.feature_bound
         # With y one-hot, y.y' is 0 or 1, as |y| = 1: the bound for one target in [-1, 1] holds.
         S = _joint_sensitivity(session.neighbours, B, 1.0, rows.coordinate_bound)
         sigma = gaussian_sigma(*session.ledger.remaining_budget(), sensitivity=S)
-        gram, unit = rows.whole_class_gram()
+        gram, x_unit, y_unit = rows.whole_class_gram(len(self.classes_), most_apart=_MOST_APART)
+        unit = min(x_unit, y_unit)
         upper = np.triu(gram)[:p]  # each entry once; the entries set to 0 tell nothing
-        noisy = session.gaussian(upper, quantum=unit**2, sensitivity=S, sigma=sigma, label="X'X, X'Y")
-        drawn = actual_sigma(sigma, S, noisy.size, quantum=unit**2)
+        upper[:, :p] *= round(x_unit / unit)
+        upper[:, p:] *= round(y_unit / unit)
+        noisy = session.gaussian(upper, quantum=x_unit * unit, sensitivity=S, sigma=sigma, label="X'X, X'Y")
+        drawn = actual_sigma(sigma, S, noisy.size, quantum=x_unit * unit)
         self.measurements_ = [
             NoisySums("X'X, X'Y", np.column_stack([np.triu(noisy[:, :p]), noisy[:, p:]]), sigma, drawn)
         ]

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 class _Trivial(LinearLearner):
     SQUARES = False
 
-    def fit(self, X: Given, y: object, *, domain: Public | None = None) -> Self:
+    def fit(self, X: Given, y: object = None, *, domain: Public | None = None) -> Self:
         """Check the data, learn nothing from them but the mean of a number.
 
         Parameters
         ----------
         X : Table, DataFrame or array-like of shape (n, p)
-        y : str or array-like of shape (n,)
-            The target's name with a table or a raw data frame, its values with an array.
+        y : array-like of shape (n,) or str, optional
+            As for `BudgetedLearner.fit`.
         domain : Domain, dict or path of a domain file, optional
-            Of a raw data frame.
+            Deprecated: a parameter of the constructor.
 
         Returns
         -------
         self
         """
-        rows = self._rows(self._given(X, y, domain), y)
-        self.coef_, self.intercept_ = np.zeros(self.n_features_in_), self._constant(rows)
+        rows = self._rows(*self._given(X, y, domain))
+        self.coef_, self.intercept_ = np.zeros(rows.n_features), self._constant(rows)
         return self
 
     @staticmethod

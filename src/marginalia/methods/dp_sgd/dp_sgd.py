@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
-from marginalia.learning.private import PublicNumber
+from marginalia.learning.private import PublicNumber, check_unknown
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
 from marginalia.learning.rows import ByUnit, Integers, Rows, TableRows
 from marginalia.learning.solvers import Array
@@ -83,10 +83,11 @@ class _DPSGD(PublicNumber):
     def fit(
         self,
         X: Given,
-        y: object,
+        y: object = None,
         *,
         domain: Public | None = None,
         preprocessing_share: float = PREPROCESSING_SHARE,
+        **unknown: Any,
     ) -> Self:
         """Learn under (epsilon, delta)-differential privacy.
 
@@ -102,12 +103,13 @@ class _DPSGD(PublicNumber):
         self
         """
         if self.epsilon == math.inf:
+            check_unknown(self, unknown)
             self._check_parameters()
-            rows = self._rows(self._given(X, y, domain), y)
+            rows = self._rows(*self._given(X, y, domain))
             with one_blas_thread():
                 self._keep(self._train_without_noise(rows, Randomness(self.random_state)))
         else:
-            super().fit(X, y, domain=domain, preprocessing_share=preprocessing_share)
+            super().fit(X, y, domain=domain, preprocessing_share=preprocessing_share, **unknown)
         if self.encoder_ is not None and self.inputs == "codes":
             # code = (z + 1)(m - 1)/2 for the encoded feature z; an indicator of missing values is as it is
             shift, half = _to_codes(self.encoder_)
