@@ -61,8 +61,8 @@ def test_columns_in_bins_are_named_where_they_count_as_numbers(release):
 def test_as_json_infinite_ends_are_null(release):
     found = json.loads(run("infer", release / "m.npz", "age ~ C(sex)", "--json").output)
     assert [c["name"] for c in found["coefficients"]] == ["Intercept", "C(sex)[T.M]"]
-    assert found["coefficients"][0]["low"] < 40 < found["coefficients"][0]["high"]
-    assert found["n_rows"] is None
+    assert 38 < found["coefficients"][0]["low"] < found["coefficients"][0]["high"] < 42
+    assert found["n_rows"] == 4000
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_a_figure_is_drawn_the_same_each_time(release, question, tmp_path):
 def test_a_difference_is_the_difference_of_the_cells(release):
     cells = json.loads(run("infer", release / "m.npz", "--marginal", "sex", "--json").output)["intervals"]
     one = json.loads(run("infer", release / "m.npz", "--difference", "sex=M - sex=F", "--json").output)["intervals"][0]
-    assert one["estimate"] == pytest.approx(cells[1]["estimate"] - cells[0]["estimate"])
+    assert one["estimate"] == pytest.approx(cells[1]["estimate"] - cells[0]["estimate"], abs=1)  # whole numbers

@@ -153,8 +153,12 @@ def _cells(release: Release, given: str) -> tuple[list[str], list[int], list[int
 
 
 def _code(domain: Domain, name: str, text: str) -> int:
+    from marginalia.data.names import code_names
+
     domain.index(name)
-    texts = list(domain[name].texts)
+    texts = code_names(domain[name])
+    if text in domain[name].texts:
+        return domain[name].texts.index(text)
     if text not in texts:
         raise InputError(
             f"'{name}' has no code {text!r}; it has {', '.join(texts[:8])}{', ...' if len(texts) > 8 else ''}"
@@ -163,13 +167,17 @@ def _code(domain: Domain, name: str, text: str) -> int:
 
 
 def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title: str, *, zero: bool) -> None:
+    from marginalia.data.values import SECONDS
     from marginalia.reporting.error_bars import MOST, Series, error_bars
     from marginalia.reporting.figures import save_figure
 
     if len(found) > MOST:
         raise InputError(f"--figure: {len(found)} intervals do not fit on one figure; at most {MOST} do")
     series = Series("", *zip(*((one.estimate, one.low, one.high) for one in found), strict=True))
-    drawn = error_bars([one.name for one in found], [series], title=title, zero=zero)
+    units = {unit for one in found if (unit := getattr(one, "quantity", "number")) in SECONDS}
+    drawn = error_bars(
+        [one.name for one in found], [series], title=title, zero=zero, unit=units.pop() if units else None
+    )
     save_figure(drawn, figure.with_suffix(""), kinds=[figure.suffix.removeprefix(".")])
 
 
@@ -184,6 +192,10 @@ def _content(fitted: Regression) -> dict[str, Any]:
 
 def _facts(one: Interval) -> dict[str, Any]:
     facts = _finite(asdict(replace(one, without_value=None)))
+    if one.quantity not in ("number", "share"):  # dates and whole numbers, as in text
+        ends = dict(zip(("estimate", "low", "high"), one.shown(), strict=True))
+        whole = one.quantity in ("count", "difference")
+        facts |= {k: None if facts[k] is None else int(v.replace(",", "")) if whole else v for k, v in ends.items()}
     return {**facts, "without_value": None if one.without_value is None else _facts(one.without_value)}
 
 

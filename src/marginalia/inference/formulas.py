@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
+from marginalia.data.names import code_names
 from marginalia.errors import InputError, one_line
 from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, with_value
 from marginalia.inference.estimates import Array, Clique
@@ -133,7 +134,8 @@ def design(release: Release, formula: str, *, binary: bool = False, levels: Coll
         if not columns[term]:
             raise InputError(f"formula {formula!r}: {term} has one value only: leave it out")
         for j in columns[term]:
-            name, of_term = str(matrix.model_spec.column_names[j]), cell_values[first:last, j]
+            name = _with_bins(str(matrix.model_spec.column_names[j]), [domain[a] for a in variables])
+            of_term = cell_values[first:last, j]
             if not np.isfinite(of_term).all():
                 where = ", ".join(domain.names[a] for a in clique)
                 raise InputError(f"the term {name} is no finite number for some codes of {where}")
@@ -145,7 +147,9 @@ def design(release: Release, formula: str, *, binary: bool = False, levels: Coll
         y, *features = [_product(one, complete, domain) for one in (y, *features)]
     _check_independent(features, domain, formula)
     numbers = [name for name, v in values.items() if v.dtype != "category"]
-    notes = notes_on_bins(domain, numbers if binary else [left, *numbers])
+    numbers = numbers if binary else [left, *numbers]
+    times = [(name, unit) for name in numbers if (unit := domain[name].counted_in)]
+    notes = (*notes_on_bins(domain, numbers), *(f"{name}: counted in {unit}s since 1970-01-01" for name, unit in times))
     return Design(left, y, tuple(features), notes, complete)
 
 
@@ -175,6 +179,17 @@ def _product(feature: Feature, other: Feature, domain: Domain) -> Feature:
         )
     joint, values = feature.times(other, domain)
     return Feature(feature.name, joint, values)
+
+
+def _with_bins(name: str, columns: Iterable[Column]) -> str:
+    """Return the name of a term with bins, dates and times as categories by their names, not by their numbers."""
+    for column in columns:
+        if column.edges is None and column.counted_in is None:
+            continue
+        names = dict(zip(map(str, numbers_of(column)), code_names(column), strict=False))
+        category = rf"(C\(`?{re.escape(column.name)}`?[^\]]*\)\[(?:T\.)?)([^\]]+)\]"
+        name = re.sub(category, lambda found, names=names: f"{found[1]}{names.get(found[2], found[2])}]", name)
+    return name
 
 
 def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDArray[np.int64], list[int]]:
@@ -216,7 +231,7 @@ def _values(column: Column, levels: Collection[str]) -> pd.Series:
             return pd.Series(numbers_of(column)[codes])
         except InputError:
             pass
-    texts = np.array(column.texts, dtype=object)
+    texts = np.array(code_names(column), dtype=object)
     return pd.Series(pd.Categorical(texts[codes], categories=list(dict.fromkeys(texts[known]))))
 
 

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from marginalia.data.names import code_names
 from marginalia.errors import InputError
-from marginalia.inference.columns import number_function, numbers_of, with_value
+from marginalia.inference.columns import Quantity, number_function, numbers_of, shown, with_value
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.release import ALL_ROWS, Release, estimand_of
 from marginalia.privacy import checks
@@ -50,13 +51,17 @@ class Interval:
         Whether the set is the outside of [low, high]: a ratio whose denominator may be 0.
     estimand : str
         The rows that the number is of; see `release.estimand_of`.
+    quantity : {"number", "count", "difference", "share", "day", "hour", "minute", "second"}
+        What the number is; see `columns.Quantity`.
+    decimals : int
+        At least so many are shown.
     without_value : Interval, optional
         The share of rows that are left out, since they have no value in a column: a missing or a special one.
 
     Examples
     --------
     >>> print(Interval("share of sex=F", 0.42, 0.40, 0.44))
-    share of sex=F: 0.42 [0.4, 0.44] exact
+    share of sex=F: 0.42 [0.40, 0.44] exact
     """
 
     name: str
@@ -67,11 +72,17 @@ class Interval:
     outside: bool = False
     estimand: str = ALL_ROWS
     without_value: Interval | None = None
+    quantity: Quantity = "number"
+    decimals: int = 0
 
     def __str__(self) -> str:
-        set_ = f"outside of [{self.low:.4g}, {self.high:.4g}]" if self.outside else f"[{self.low:.4g}, {self.high:.4g}]"
+        estimate, low, high = self.shown()
         about = "" if self.estimand == ALL_ROWS else f", {self.estimand}"
-        return f"{self.name}{about}: {self.estimate:.4g} {set_} {self.label}"
+        return f"{self.name}{about}: {estimate} {'outside of ' * self.outside}[{low}, {high}] {self.label}"
+
+    def shown(self) -> list[str]:
+        """Return the estimate and both ends as texts in the units of the answer; see `columns.shown`."""
+        return shown((self.estimate, self.low, self.high), self.quantity, self.decimals, outside=self.outside)
 
     @property
     def bounded(self) -> bool:
@@ -154,14 +165,22 @@ class _Question:
 
     def without_value(self) -> Interval:
         """Return the share of rows that lack a value in some column."""
-        return _per_row(self, f"share of rows without a value of {' or '.join(self.gaps)}", 1.0 - self.with_value())
+        name = f"share of rows without a value of {' or '.join(self.gaps)}"
+        return replace(_per_row(self, name, 1.0 - self.with_value()), quantity="share")
 
     def interval(
-        self, name: str, estimate: float, low: float, high: float, *, outside: bool = False, complete: bool = False
+        self,
+        name: str,
+        estimate: float,
+        low: float,
+        high: float,
+        *,
+        outside: bool = False,
+        complete: bool = False,
     ) -> Interval:
         """Return an interval that states its rows; `complete`: only those with a value in all columns."""
         return Interval(
-            *(name, float(estimate), float(low), float(high), self.label, outside),
+            *(name, float(estimate), float(low), float(high), self.label, bool(outside)),
             estimand=estimand_of(self.release.unit, self.gaps if complete else ()),
             without_value=self.without_value() if complete and self.gaps else None,
         )
@@ -258,7 +277,9 @@ def cells(
     estimate, low, high, label = cell_bounds(release, attributes, confidence=confidence, simultaneous=simultaneous)
     ends = zip(estimate.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
     names, estimand = _cell_names(release, attributes), estimand_of(release.unit)
-    return [Interval(name, *one, label, estimand=estimand) for name, one in zip(names, ends, strict=True)]
+    return [
+        Interval(name, *one, label, estimand=estimand, quantity="count") for name, one in zip(names, ends, strict=True)
+    ]
 
 
 def cell_bounds(
@@ -284,7 +305,7 @@ def cell_bounds(
 
 
 def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
-    texts = [[f"{name}={text}" for text in release.domain[name].texts] for name in attributes]
+    texts = [[f"{name}={text}" for text in code_names(release.domain[name])] for name in attributes]
     return (", ".join(cell) for cell in itertools.product(*texts))
 
 
@@ -315,13 +336,17 @@ def shares(
     if not question.gaps and release.n_rows is not None:
         n = max(1, release.n_rows)
         counts = cells(release, attributes, confidence=confidence, simultaneous=simultaneous)
-        return [replace(one, estimate=one.estimate / n, low=one.low / n, high=one.high / n) for one in counts]
+        return [
+            replace(one, estimate=one.estimate / n, low=one.low / n, high=one.high / n, quantity="share")
+            for one in counts
+        ]
     intervals = []
     codes = itertools.product(*(range(release.domain[name].size) for name in attributes))
     for name, cell in zip(_cell_names(release, attributes), codes, strict=True):
         if all(codes[code] for codes, code in zip(known, cell, strict=True)):
             indicators = [np.eye(len(codes))[code] for codes, code in zip(known, cell, strict=True)]
-            intervals.append(_per_row(question, name, question.of_codes(indicators), complete=True))
+            found = _per_row(question, name, question.of_codes(indicators), complete=True)
+            intervals.append(replace(found, quantity="share"))
     return intervals
 
 
@@ -335,8 +360,11 @@ def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Inter
 
     For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`.
     """
-    question = _Question.of(release, [attribute], confidence)
-    return _per_row(question, f"mean of {attribute}", number_function(release.domain[attribute]), complete=True)
+    question, column = _Question.of(release, [attribute], confidence), release.domain[attribute]
+    found = _per_row(question, f"mean of {attribute}", number_function(column), complete=True)
+    return replace(
+        found, quantity=column.counted_in or "number", decimals=1 if column.decimals is None else column.decimals
+    )
 
 
 def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
@@ -358,7 +386,8 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
     best = int(reached[0]) if reached.size else values.size - 1
     inside = np.flatnonzero(possible) if possible.any() else np.array([best])
     ends = values[best], values[inside.min()], values[inside.max()]
-    return question.interval(f"quantile {share:g} of {attribute}", *ends, complete=True)
+    found = question.interval(f"quantile {share:g} of {attribute}", *ends, complete=True)
+    return replace(found, quantity=release.domain[attribute].counted_in or "number")
 
 
 def odds_ratio(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Interval:
@@ -398,5 +427,11 @@ def difference(
     function = np.zeros([release.domain[name].size for name in attributes])
     function[tuple(one)] += 1.0
     function[tuple(other)] -= 1.0
-    name = f"{', '.join(attributes)}: {tuple(one)} less {tuple(other)}"
-    return _linear(question, name, np.transpose(function, np.argsort(question.asked_order())))
+    cells = [
+        ", ".join(
+            f"{name}={code_names(release.domain[name])[code]}" for name, code in zip(attributes, cell, strict=True)
+        )
+        for cell in (one, other)
+    ]
+    function = np.transpose(function, np.argsort(question.asked_order()))
+    return replace(_linear(question, f"{cells[0]} less {cells[1]}", function), quantity="difference")

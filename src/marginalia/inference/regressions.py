@@ -29,6 +29,7 @@ from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
 from marginalia.threads import one_blas_thread
 
+_WIDEST = 60  # letters of a term in the printed table
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
 _FEW_CELLS = 24  # cells in whose directions the search for the distance at infinity starts
@@ -114,10 +115,11 @@ class Regression:
         rows_meant += "" if self.estimand == ALL_ROWS else f", {self.estimand}"
         rows = "a private number of rows" if self.n_rows is None else f"{self.n_rows:,} rows"
         level = f"{self.confidence:.4g}"
-        head = f"{'':<24} {'coef':>11} {'std err':>10} {'P':>7} {'[' + level:>12} {level + ']':>12}  label"
+        wide = min(max(24, *(len(c.name) for c in self.coefficients)), _WIDEST)
+        head = f"{'':<{wide}} {'coef':>11} {'std err':>10} {'P':>7} {'[' + level:>12} {level + ']':>12}  label"
         lines = [f"{self.formula}   ({self.family}; coefficients {rows_meant}; {rows})", head, "-" * len(head)]
         lines += [
-            f"{c.name[:24]:<24} {c.estimate:>11.5g} {c.standard_error:>10.4g} {c.p_value:>7.3f} "
+            f"{c.name[:wide]:<{wide}} {c.estimate:>11.5g} {c.standard_error:>10.4g} {c.p_value:>7.3f} "
             f"{c.low:>12.5g} {c.high:>12.5g}  {c.label}"
             for c in self.coefficients
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -12,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Column
-from marginalia.data.values import iso
+from marginalia.data.names import code_names, edge_text
 from marginalia.quality.quality import ColumnQuality
 from marginalia.reporting.panels import COLOURS
 from marginalia.reporting.style import RC, SINGLE_COLUMN
@@ -25,31 +24,6 @@ _TICKS = 7
 _CARD = 2.9  # inches, shown at the width of a phone or a third of a desk
 _LEGEND = 0.3
 _NAMED_COLUMNS = 45  # with more, the map of all pairs has no names
-
-
-def code_names(attribute: Column) -> list[str]:
-    """Return what each code stands for: its label, its bin, or the code itself.
-
-    >>> code_names(Column("age", 2, "numeric", edges=(0, 30, 65)))
-    ['0 to 30', '30 to 65']
-    >>> code_names(Column("age", 2, "numeric", edges=(0, 30, 65), type="integer", top=True))
-    ['0 to 30', '30 and above']
-    """
-    names, n = list(attribute.texts), attribute.n_values
-    if attribute.edges is not None and attribute.labels is None:
-        ends = [_edge(attribute, edge) for edge in attribute.edges]
-        names[:n] = [f"{a} to {b}" for a, b in pairwise(ends)]
-        if attribute.top:
-            names[n - 1] = f"{ends[-2]} and above"
-        if attribute.bottom:
-            names[0] = f"below {ends[1]}" if n > 1 or not attribute.top else "any"
-    elif attribute.type == "boolean":
-        names[:n] = ["False", "True"]
-    return names
-
-
-def _edge(attribute: Column, edge: float) -> str:
-    return f"{edge:.10g}" if attribute.counted_in is None else iso(edge, attribute.counted_in)
 
 
 def column_chart(attribute: Column, quality: ColumnQuality) -> Figure:
@@ -169,7 +143,7 @@ def _tick_names(attribute: Column, codes: Sequence[int]) -> list[str]:
 
 def _round(attribute: Column, edge: float) -> str:
     """Return an edge as short as a tick needs it."""
-    text = _edge(attribute, edge)
+    text = edge_text(attribute, edge)
     if len(text) <= 6 or "-" in text[1:]:  # short, or a date
         return text
     digits = f"{edge:.4g}"

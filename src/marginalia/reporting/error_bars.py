@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from marginalia.data.values import Unit, iso
 from marginalia.reporting.panels import COLOURS
 from marginalia.reporting.style import RC, SINGLE_COLUMN
 
@@ -31,7 +33,9 @@ class Series:
     highs: Sequence[float]
 
 
-def error_bars(names: Sequence[str], series: Sequence[Series], *, title: str = "", zero: bool = True) -> Figure:
+def error_bars(
+    names: Sequence[str], series: Sequence[Series], *, title: str = "", zero: bool = True, unit: Unit | None = None
+) -> Figure:
     """Draw each name's intervals on a line of its own; an end without a bound is an arrow at the edge.
 
     Parameters
@@ -42,6 +46,8 @@ def error_bars(names: Sequence[str], series: Sequence[Series], *, title: str = "
     title : str
     zero : bool
         Whether a vertical line marks 0.
+    unit : {"day", "hour", "minute", "second"}, optional
+        The numbers are dates or times, counted since 1970-01-01.
     """
     ends = [x for s in series for part in (s.estimates, s.lows, s.highs) for x in part if math.isfinite(x)]
     low, high = min([*ends, 0.0] if zero else ends, default=-1.0), max([*ends, 0.0] if zero else ends, default=1.0)
@@ -67,6 +73,9 @@ def error_bars(names: Sequence[str], series: Sequence[Series], *, title: str = "
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_yticks(range(len(names)), [name if len(name) <= 40 else name[:39] + "…" for name in names])
         axes.grid(axis="y", visible=False)
+        if unit is not None:
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.xaxis.set_major_formatter(lambda x, _: iso(x, unit))
         axes.set_title(title, loc="left")
         if len(series) > 1:
             figure.legend(loc="outside lower center", ncols=len(series), frameon=False)
