@@ -21,7 +21,7 @@ from marginalia.synthesis import ResidualPlanner
 
 UNIT = Unit("id", 1)
 KEPT = "over at most 1 row per id"
-NOTE = "of each id at most 1 row was kept: this estimates the kept rows, not the whole table, in which those with more"
+NOTE = "of each id at most 1 row was kept: this is an answer per id, each counts once; it estimates the kept rows, not"
 
 
 @pytest.fixture(scope="module")

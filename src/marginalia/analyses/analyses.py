@@ -14,7 +14,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import read_content
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array
-from marginalia.inference.formulas import Design, design
+from marginalia.inference.formulas import Design, categories_with_gaps, design
 from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
 from marginalia.validation import Strict, input_error
@@ -52,7 +52,17 @@ class Analysis(Strict, allow_inf_nan=False):
 
     def design(self, domain: Domain) -> Design:
         """Return both sides of the formula on a domain; InputError where it cannot be used."""
-        of = design(Release(domain, (), None), self.formula, binary=self.family == "binomial")
+        release, binary = Release(domain, (), None), self.family == "binomial"
+        # The sums of a logistic regression are over all rows: gaps of categories are levels of their own.
+        of = design(
+            release, self.formula, binary=binary, levels=categories_with_gaps(release, self.formula) if binary else ()
+        )
+        if binary and of.complete is not None:
+            raise InputError(
+                f"formula {self.formula!r}: a declared logistic regression takes no missing values of "
+                f"{' and '.join(of.gaps(domain))}; release the columns jointly with residual_planner, or leave out the "
+                "rows without a value beforehand"
+            )
         if np.ptp(of.y.values) == 0:
             raise InputError(f"formula {self.formula!r}: '{of.response}' has one value only")
         for name in self.effects:
@@ -82,12 +92,14 @@ class ColumnGuess(Strict, allow_inf_nan=False):
                 raise InputError(f"columns.{name}: {len(self.shares)} shares for {column.size} codes")
             return np.array(self.shares) / sum(self.shares)
         values = code_values(column)
-        if len(values) != column.size or np.ptp(values) == 0:
+        if len(values) < column.n_values or column.other is not None or np.ptp(values) == 0:
             raise InputError(f"columns.{name}: its codes stand for no numbers; give shares")
         assert self.spread is not None
         mean = (values.min() + values.max()) / 2 if self.mean is None else self.mean
         log = -(((values - mean) / self.spread) ** 2) / 2
-        return np.asarray(np.exp(log - log.max()) / np.exp(log - log.max()).sum())
+        law = np.full(column.size, 1.0 / column.size)  # of codes without a value, as without a guess
+        law[: len(values)] = np.exp(log - log.max()) / np.exp(log - log.max()).sum() * (len(values) / column.size)
+        return law
 
 
 class Analyses(Strict):

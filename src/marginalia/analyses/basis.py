@@ -58,6 +58,11 @@ class FeatureBlock:
         """Number of columns."""
         return len(self.values)
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the block is 1 for some rows and 0 for others: for those with a value in some columns."""
+        return self.size == 1 and set(np.unique(self.values)) == {0.0, 1.0}
+
     def spread(self, clique: Clique, domain: Domain) -> Array:
         """Return the values over the codes of a larger clique, which broadcast to its shape."""
         return self.values.reshape([self.size, *(domain.sizes[a] if a in self.clique else 1 for a in clique)])
@@ -144,28 +149,37 @@ class Basis:
         """
         basis = cls(domain, [CONSTANT])
         for of in designs:
+            if (complete := of.complete) is not None and basis._coefficients(complete) is None:
+                name = f"rows with a value of {' and '.join(of.gaps(domain))}"
+                basis._append(FeatureBlock(name, complete.clique, complete.values[None]))
             if response:
-                basis._add([of.y], half=0.5)
+                basis._add([of.y], complete, half=0.5)
             for _, features in itertools.groupby(of.features, key=lambda f: f.clique):
                 group = list(features)
                 if _exclusive(group):
-                    basis._add(group)
+                    basis._add(group, complete)
                 else:
                     for feature in group:
-                        basis._add([feature])
+                        basis._add([feature], complete)
         return cls(domain, basis.blocks)
 
-    def _add(self, group: list[Feature], half: float = 1.0) -> None:
+    def _add(self, group: list[Feature], complete: Feature | None, half: float = 1.0) -> None:
         if all(self._coefficients(f) is not None for f in group):
             return
         values = np.array([f.values for f in group], np.float64)
         if len(group) == 1:
-            middle, reach = (values.max() + values.min()) / 2, np.ptp(values) / 2
-            values = (values - middle) / reach * half
+            # Rows that do not count have 0, and the scale is that of the others.
+            counted = 1.0 if complete is None else complete.spread(group[0].clique, self.domain)
+            inside = values[np.broadcast_to(counted, values.shape) > 0]
+            middle, reach = (inside.max() + inside.min()) / 2, np.ptp(inside) / 2
+            values = (values - middle) / reach * half * counted
         else:
             values = values / np.sqrt((values**2).sum(axis=0)).max()
-        self.blocks.append(FeatureBlock(group[0].name, group[0].clique, values))
-        self.offsets.append(self.offsets[-1] + len(group))
+        self._append(FeatureBlock(group[0].name, group[0].clique, values))
+
+    def _append(self, block: FeatureBlock) -> None:
+        self.blocks.append(block)
+        self.offsets.append(self.offsets[-1] + block.size)
 
     @property
     def size(self) -> int:
@@ -192,7 +206,11 @@ class Basis:
 
     def _coefficients(self, feature: Feature) -> Array | None:
         out = np.zeros(self.size)
-        at = [i for i, b in enumerate(self.blocks) if b.clique in ((), feature.clique)]
+        at = [
+            i
+            for i, b in enumerate(self.blocks)
+            if b.clique in ((), feature.clique) or (b.counts_rows and set(b.clique) <= set(feature.clique))
+        ]
         columns = [self.offsets[i] + k for i in at for k in range(self.blocks[i].size)]
         cells = [
             np.broadcast_to(row, feature.values.shape).ravel()

@@ -113,7 +113,10 @@ class Declared(ReleasedSums):
                 if sums is None:
                     raise InputError(f"the square of {of.response} was not declared")
                 total += float(y[a] * y[c]) * sum(w * float(self.values[t]) for t, w in sums.items())
-        return total, float(self.values[0])
+        if of.complete is None:
+            return total, float(self.values[0])
+        counted = int(np.flatnonzero(self.basis.coefficients(of.complete))[0])
+        return total, sum(w * float(self.values[t]) for t, w in self.products[0, counted].items())
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the release as named arrays, for the file of a model."""

@@ -132,7 +132,10 @@ class Linears:
 
     def _guess(self, i: int, n_rows: float) -> Guess:
         (y, xs), of, analysis = self._used[i], self.designs[i], self.analyses[i]
-        columns = [0, *(c for x in xs for c in range(self.basis.offsets[x], self.basis.offsets[x + 1]))]
+        columns = [c for x in xs for c in range(self.basis.offsets[x], self.basis.offsets[x + 1])]
+        # The constant of the rows that count comes first.
+        constant = 0 if of.complete is None else int(np.flatnonzero(self.basis.coefficients(of.complete))[0])
+        columns = [constant, *(c for c in columns if c != constant)]
         response = self.basis.offsets[y]
         in_columns = self.basis.coefficients(of.y)[response]
         b = np.full(self.basis.size, EFFECT)
@@ -143,8 +146,8 @@ class Linears:
             b += effect * self.basis.coefficients(f) / in_columns
         b = b[columns]
         J = self.basis.moments(columns, self.laws)
-        mean = float(self.basis.moments([0, response], self.laws)[0, 1])
-        b[0] = mean - float(J[0, 1:] @ b[1:])
+        mean = float(self.basis.moments([constant, response], self.laws)[0, 1])
+        b[0] = (mean - float(J[0, 1:] @ b[1:])) / float(J[0, 0])
         return Guess(columns, response, n_rows * J, b)
 
     def answered(self, values: Array, variances: Array) -> list[Guess]:

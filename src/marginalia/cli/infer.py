@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from marginalia.inference.regressions import Regression
     from marginalia.inference.release import Release
     from marginalia.inference.sets import Coefficient
+    from marginalia.synthesis.base import Synthesizer
 
 
 def infer(
@@ -54,6 +55,18 @@ def infer(
         bool, typer.Option("--wald", help="Estimate ± z standard errors; refused where kappa is below 100.")
     ] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the intervals: .png, .svg or .pdf.")] = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            "--per",
+            help="With --mean, where k rows of each unit were kept: unit,VISITS or row,VISITS. Each unit, or each row "
+            "of the whole table, counts once; VISITS is a released column with the number of rows of the row's unit.",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", help="Table of the release: print its own answer, too. Private: for its owner only."),
+    ] = None,
 ) -> Answer:
     """Answer a question about the private table from what a release measured, with error bars. No row is read.
 
@@ -70,6 +83,8 @@ def infer(
     asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of, difference_of]
     if sum(question is not None for question in asked) != 1:
         raise InputError("ask one thing: a formula, --marginal, --mean, --quantile, --odds-ratio or --difference")
+    if per is not None and (mean_of is None or compare is not None):
+        raise InputError("--per is for --mean, and without --compare")
     if wald and (formula is None or guaranteed):
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
@@ -88,27 +103,33 @@ def infer(
             ridge=ridge,
             guaranteed=guaranteed,
         )
-        return _regression(fitted, figure, wald=wald)
+        answer = _regression(fitted, figure, wald=wald)
+        return answer if compare is None else _compared(answer, compare, model, fitted, ridge=ridge)
     kept = Release.of(model)
-    found: list[Interval]
     numbers: list[str] = []  # columns that are taken for numbers
-    if marginal is not None:
-        ask = marginals.shares if shares_too else marginals.cells
-        found = ask(kept, marginal.split(","), confidence=confidence, simultaneous=simultaneous)
-    elif mean_of is not None:
-        found, numbers = [marginals.mean(kept, mean_of, confidence=confidence)], [mean_of]
-    elif quantile_of is not None:
-        name, _, share = quantile_of.rpartition(",")
-        found = [marginals.quantile(kept, name, _number(quantile_of, share), confidence=confidence)]
-        numbers = [name]
-    elif difference_of is not None:
-        found = [marginals.difference(kept, *_cells(kept, difference_of), confidence=confidence)]
-    else:
+
+    def ask(release: Release) -> list[Interval]:
+        if marginal is not None:
+            question = marginals.shares if shares_too else marginals.cells
+            return question(release, marginal.split(","), confidence=confidence, simultaneous=simultaneous)
+        if mean_of is not None:
+            numbers[:] = [mean_of]
+            if per is not None:
+                return [_reweighted(release, mean_of, per, confidence)]
+            return [marginals.mean(release, mean_of, confidence=confidence)]
+        if quantile_of is not None:
+            name, _, share = quantile_of.rpartition(",")
+            numbers[:] = [name]
+            return [marginals.quantile(release, name, _number(quantile_of, share), confidence=confidence)]
+        if difference_of is not None:
+            return [marginals.difference(release, *_cells(release, difference_of), confidence=confidence)]
         assert odds_ratio_of is not None
         pair = odds_ratio_of.split(",")
         if len(pair) != 2:
             raise InputError(f"--odds-ratio {odds_ratio_of}: name two columns, as in sex,ill")
-        found = [marginals.odds_ratio(kept, *pair, confidence=confidence)]
+        return [marginals.odds_ratio(release, *pair, confidence=confidence)]
+
+    found = ask(kept)
     if figure is not None:
         if sum(one.outside for one in found):
             raise InputError(
@@ -118,7 +139,49 @@ def infer(
     notes = (*notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
     gaps = list(dict.fromkeys(str(one.without_value) for one in found if one.without_value is not None))
     content = {"confidence": confidence, "intervals": [_facts(one) for one in found], "notes": notes}
-    return Answer(content, [*map(str, found), *gaps, *notes])
+    answer = Answer(content, [*map(str, found), *gaps, *notes])
+    return answer if compare is None else _compared(answer, compare, model, found, ask=ask)
+
+
+def _reweighted(release: Release, name: str, per: str, confidence: float) -> Interval:
+    from marginalia.inference.persons import PER, reweighted_mean
+
+    kind, _, rows_column = per.partition(",")
+    if kind not in PER or not rows_column:
+        raise InputError(f"--per {per}: write unit or row, a comma, and the column of the number of rows: unit,visits")
+    return reweighted_mean(release, name, rows_column, per=kind, confidence=confidence)  # type: ignore[arg-type]
+
+
+def _compared(
+    answer: Answer,
+    data: str,
+    model: Synthesizer,
+    found: Regression | list[Interval],
+    *,
+    ask: Callable[[Release], list[Interval]] | None = None,
+    ridge: float = 0.0,
+) -> Answer:
+    """Return the answer with that of the private rows below it."""
+    from marginalia.data.sources.opening import Data
+    from marginalia.data.table import RawTable
+    from marginalia.inference.regressions import Regression
+    from marginalia.quality.answers import compare, compare_regression, exact_release
+    from marginalia.quality.quality import PRIVATE
+
+    domain = model.domain_
+    if (unit := model.ledger_.neighbours.unit) is not None:
+        domain = domain.of_unit(unit.column, unit.rows, unit.type)
+    table = Data.parse(data).open(domain)
+    assert not isinstance(table, RawTable)  # the domain of a model is closed
+    if isinstance(found, Regression):
+        both = compare_regression(found, model, table, ridge=ridge)
+    else:
+        assert ask is not None
+        both = compare(found, ask(exact_release(table, model.domain_)))
+    private = [{"name": one.released.name, "private": one.private, "inside": one.covered} for one in both]
+    assert isinstance(answer.content, dict)
+    content = {**answer.content, "private": {"note": PRIVATE, "answers": private}}
+    return Answer(content, [*answer.lines, PRIVATE, *(one.line for one in both)])
 
 
 def _number(given: str, share: str) -> float:

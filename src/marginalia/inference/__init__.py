@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from marginalia.inference.marginals import odds_ratio as odds_ratio
     from marginalia.inference.marginals import quantile as quantile
     from marginalia.inference.marginals import shares as shares
+    from marginalia.inference.persons import reweighted_mean as reweighted_mean
     from marginalia.inference.regressions import Regression as Regression
     from marginalia.inference.regressions import regression as regression
     from marginalia.inference.release import Release as Release
@@ -34,11 +35,13 @@ __all__ = [
     "odds_ratio",
     "quantile",
     "regression",
+    "reweighted_mean",
     "shares",
 ]
 _MODULES = {
     "learners": ("coefficients",),
     "marginals": ("Interval", "cells", "difference", "mean", "odds_ratio", "quantile", "shares"),
+    "persons": ("reweighted_mean",),
     "regressions": ("Regression", "regression"),
     "release": ("Release",),
     "sets": ("Coefficient",),

@@ -188,7 +188,9 @@ def _with_bins(name: str, columns: Iterable[Column]) -> str:
             continue
         names = dict(zip(map(str, numbers_of(column)), code_names(column), strict=False))
         category = rf"(C\(`?{re.escape(column.name)}`?[^\]]*\)\[(?:T\.)?)([^\]]+)\]"
-        name = re.sub(category, lambda found, names=names: f"{found[1]}{names.get(found[2], found[2])}]", name)
+        if found := re.search(category, name):
+            first, last = found.span(2)
+            name = f"{name[:first]}{names.get(found[2], found[2])}{name[last:]}"
     return name
 
 

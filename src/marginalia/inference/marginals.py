@@ -19,16 +19,21 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
 from marginalia.data.names import code_names
+from marginalia.data.values import SECONDS
 from marginalia.errors import InputError
 from marginalia.inference.columns import Quantity, number_function, numbers_of, shown, with_value
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
-from marginalia.inference.release import ALL_ROWS, Release, estimand_of
+from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of
 from marginalia.privacy import checks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_CELLS = 100_000
 
@@ -88,6 +93,24 @@ class Interval:
     def bounded(self) -> bool:
         """Whether the set excludes both very small and very large values."""
         return not self.outside and math.isfinite(self.low) and math.isfinite(self.high)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row with the estimate, the ends and their label, named as the answer; dates as timestamps.
+
+        Examples
+        --------
+        >>> Interval("share of sex=F", 0.42, 0.40, 0.44).to_frame().loc["share of sex=F", "low"].item()
+        0.4
+        """
+        import pandas as pd
+
+        ends: dict[str, object] = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        if (unit := self.quantity) in SECONDS:
+            counts = np.array([self.estimate, self.low, self.high]) * SECONDS[unit]
+            ends = dict(zip(ends, pd.to_datetime(np.where(np.isfinite(counts), counts, np.nan), unit="s"), strict=True))
+        gaps = math.nan if self.without_value is None else self.without_value.estimate
+        facts = {"outside": self.outside, "label": self.label, "rows": self.estimand, "without_value": gaps}
+        return pd.DataFrame([{**ends, **facts}], index=[self.name])
 
     def contains(self, value: float) -> bool:
         """Return whether `value` is in the set."""
@@ -241,13 +264,13 @@ def _ratio(question: _Question, name: str, top: Array, bottom: Array, *, complet
 
 
 def cells(
-    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+    release: Source, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
 ) -> list[Interval]:
     """Return an interval for the count of every cell of a marginal.
 
     Parameters
     ----------
-    release : Release
+    release : fitted synthesizer, Release, or path of a file of one
     attributes : sequence of str
     confidence : float, default 0.95
         Of each cell that was chosen before the release was seen, in (0, 1).
@@ -274,6 +297,7 @@ def cells(
     >>> [one.contains(truth) for one, truth in zip(cells(release, ["a"]), [100, 200])]
     [True, True]
     """
+    release = Release.of(release)
     estimate, low, high, label = cell_bounds(release, attributes, confidence=confidence, simultaneous=simultaneous)
     ends = zip(estimate.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
     names, estimand = _cell_names(release, attributes), estimand_of(release.unit)
@@ -283,7 +307,7 @@ def cells(
 
 
 def cell_bounds(
-    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+    release: Source, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
 ) -> tuple[Array, Array, Array, str]:
     """Return estimates, lower and upper ends of the counts on `attributes`, in their shape, and the label.
 
@@ -295,6 +319,7 @@ def cell_bounds(
     >>> estimate.shape, bool((low < high).all()), label
     ((2, 2), True, 'exact')
     """
+    release = Release.of(release)
     cells = math.prod(release.domain[name].size for name in attributes)
     question = _Question.of(release, attributes, confidence, count=cells if simultaneous else 1)
     if cells > _MOST_CELLS:
@@ -310,7 +335,7 @@ def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
 
 
 def shares(
-    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+    release: Source, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
 ) -> list[Interval]:
     """Return an interval for the share of every cell of a marginal, of the rows with a value in all its columns.
 
@@ -330,6 +355,7 @@ def shares(
     >>> round(found[0].without_value.estimate, 2)
     0.25
     """
+    release = Release.of(release)
     known = [with_value(release.domain[name]) for name in attributes]
     count = math.prod(int(codes.sum()) for codes in known) if simultaneous else 1
     question = _Question.of(release, attributes, confidence, count=count)
@@ -350,16 +376,18 @@ def shares(
     return intervals
 
 
-def without_value(release: Release, attributes: Sequence[str], *, confidence: float = 0.95) -> Interval:
+def without_value(release: Source, attributes: Sequence[str], *, confidence: float = 0.95) -> Interval:
     """Return an interval for the share of rows that lack a value in one of these columns: it is missing, or special."""
+    release = Release.of(release)
     return _Question.of(release, attributes, confidence).without_value()
 
 
-def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
+def mean(release: Source, attribute: str, *, confidence: float = 0.95) -> Interval:
     """Return an interval for the mean of a column whose codes stand for numbers, over all kept rows with a value.
 
     For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`.
     """
+    release = Release.of(release)
     question, column = _Question.of(release, [attribute], confidence), release.domain[attribute]
     found = _per_row(question, f"mean of {attribute}", number_function(column), complete=True)
     return replace(
@@ -367,12 +395,13 @@ def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Inter
     )
 
 
-def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
+def quantile(release: Source, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
     """Return an interval for a quantile of a column: its smallest value with a share of the rows with a value up to it.
 
     Two one-sided tests, at a value and at the value below. The interval contains the values that neither test rejects.
     A quantile jumps, so the interval covers at least as often as stated: ``certified``.
     """
+    release = Release.of(release)
     checks.open_unit("share", share)
     question = replace(_Question.of(release, [attribute], confidence), label="certified")
     values = np.sort(numbers_of(release.domain[attribute]))
@@ -390,11 +419,12 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
     return replace(found, quantity=release.domain[attribute].counted_in or "number")
 
 
-def odds_ratio(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Interval:
+def odds_ratio(release: Source, first: str, second: str, *, confidence: float = 0.95) -> Interval:
     """Return an interval for the odds ratio of two columns of two values each, over all kept rows with both.
 
     The interval follows from simultaneous intervals of the four cells. It is wider than needed, so ``certified``.
     """
+    release = Release.of(release)
     known = [with_value(release.domain[name]) for name in (first, second)]
     for name, codes in zip((first, second), known, strict=True):
         if codes.sum() != 2:
@@ -420,9 +450,10 @@ def odds_ratio(release: Release, first: str, second: str, *, confidence: float =
 
 
 def difference(
-    release: Release, attributes: Sequence[str], one: Sequence[int], other: Sequence[int], *, confidence: float = 0.95
+    release: Source, attributes: Sequence[str], one: Sequence[int], other: Sequence[int], *, confidence: float = 0.95
 ) -> Interval:
     """Return an interval for the count of one cell of a marginal less that of another; cells are given as codes."""
+    release = Release.of(release)
     question = _Question.of(release, attributes, confidence)
     function = np.zeros([release.domain[name].size for name in attributes])
     function[tuple(one)] += 1.0

@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -23,11 +25,14 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.formulas import Design, Feature, categories_with_gaps, design
 from marginalia.inference.marginals import Interval, without_value
-from marginalia.inference.release import ALL_ROWS, Release, estimand_of, notes_on_unit
+from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of, notes_on_unit
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficients, wald_errors
 from marginalia.privacy import checks
-from marginalia.synthesis.base import Synthesizer
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 _WIDEST = 60  # letters of a term in the printed table
 FAMILIES = ("gaussian", "binomial", "poisson")
@@ -136,6 +141,37 @@ class Regression:
         gaps = [] if self.without_value is None else [str(self.without_value)]
         return "\n".join([*lines, *gaps, *self.notes])
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each coefficient: its estimate, standard error, p-value, ends of its set and label."""
+        import pandas as pd
+
+        rows = [(c.estimate, c.standard_error, c.p_value, c.low, c.high, c.label) for c in self.coefficients]
+        columns = ["coef", "std err", "p", "low", "high", "label"]
+        return pd.DataFrame(rows, columns=columns, index=[c.name for c in self.coefficients])
+
+    def summary(self) -> Summary:
+        """Return a summary in the form of statsmodels: print it, or show it in a notebook."""
+        response = self.formula.partition("~")[0].strip()
+        rows = "private" if self.n_rows is None else f"{self.n_rows:,}"
+        about = "the private table" if self.target == "table" else "the population"
+        facts = [
+            ("Dep. Variable", response, "No. Observations", rows),
+            ("Family", self.family, "Confidence", f"{self.confidence:.4g}"),
+            ("Coefficients of", about, "Kappa", f"{self.distance_at_infinity:.4g}"),
+        ]
+        notes = [*([] if self.without_value is None else [str(self.without_value)]), *self.notes]
+        if self.estimand != ALL_ROWS:
+            notes.insert(0, self.estimand)
+        return Summary("Regression on a Private Release", facts, self.to_frame(), notes)
+
+    def plot(self) -> Figure:
+        """Return a forest plot: the sets of all coefficients but the intercept, one below the other."""
+        from marginalia.reporting.error_bars import Series, error_bars
+
+        shown = [c for c in self.coefficients if c.name != "Intercept"] or self.coefficients
+        series = Series("", *zip(*((c.estimate, c.low, c.high) for c in shown), strict=True))
+        return error_bars([c.name for c in shown], [series], title=f"{self.formula} ({self.confidence:.0%})")
+
     def covers(self, b: Sequence[float]) -> bool:
         """Return whether the joint confidence set contains `b`; exact for the coefficients of the table."""
         q = stats.chi2.ppf(self.confidence, self.equations.p)
@@ -163,8 +199,47 @@ class Regression:
         ]
 
 
+@dataclass(frozen=True)
+class Summary:
+    """The summary of a regression: a head of facts, a table of coefficients, and notes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"coef": [0.5], "label": ["exact"]}, index=["age"])
+    >>> "Family: gaussian" in Summary("Title", [("Family", "gaussian", "Rows", "9")], table, ["a note"]).as_text()
+    True
+    """
+
+    title: str
+    facts: list[tuple[str, str, str, str]]
+    table: pd.DataFrame
+    notes: list[str]
+
+    def as_text(self) -> str:
+        """Return the summary as text."""
+        table = self.table.to_string(float_format=lambda x: f"{x:.5g}", justify="right").splitlines()
+        left = max(len(f"{name}: {value}") for name, value, _, _ in self.facts)
+        right = max(len(f"{name}: {value}") for _, _, name, value in self.facts)
+        width = max(left + right + 3, *map(len, table))
+        right = width - left - 3
+        lines = [self.title.center(width).rstrip(), "=" * width]
+        for one, value, other, second in self.facts:
+            pair = f"{one}: {value:>{left - len(one) - 2}}   {other}: {second:>{right - len(other) - 2}}"
+            lines.append(pair)
+        lines += ["=" * width, table[0], "-" * width, *table[1:], "=" * width]
+        return "\n".join([*lines, *self.notes])
+
+    __str__ = as_text
+
+    def _repr_html_(self) -> str:
+        facts = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.facts)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<h4>{escape(self.title)}</h4><table>{facts}</table>{self.table.to_html()}{notes}"
+
+
 def regression(
-    release: Synthesizer | Release,
+    release: Source,
     formula: str,
     *,
     family: str = "gaussian",
@@ -182,7 +257,7 @@ def regression(
 
     Parameters
     ----------
-    release : fitted synthesizer, or Release
+    release : fitted synthesizer, Release, or path of a file of one
     formula : str
         ``hours ~ age + C(sex)``; see `formulas.design`.
     family : {"gaussian", "binomial", "poisson"}, default "gaussian"
@@ -212,7 +287,7 @@ def regression(
 
 
 def _regression(
-    release: Synthesizer | Release,
+    release: Source,
     formula: str,
     family: str,
     confidence: float,
@@ -228,7 +303,7 @@ def _regression(
         raise InputError("ridge is for family gaussian")
     if ridge < 0 or not math.isfinite(ridge):
         raise InputError(f"ridge must be a number from 0 on, not {ridge!r}")
-    release = release if isinstance(release, Release) else Release.of(release)
+    release = Release.of(release)
     of, equations = _equations(release, formula, family, ridge)
     solution = equations.solve()
     if solution is None:
@@ -255,10 +330,12 @@ def _equations(release: Release, formula: str, family: str, ridge: float) -> tup
     try:
         equations = equations_of(release, of, family, ridge=ridge)
     except InputError as error:
-        if of.complete is None or isinstance(release, ReleasedSums):
+        if of.complete is None:
             raise
         why = f"only rows with a value of {' and '.join(of.gaps(release.domain))} count, so every sum needs them"
-        refusal = InputError(f"{error}, or declare the regression (marginalia release --analyses); {why}")
+        refusal = error
+        if not isinstance(release, ReleasedSums):
+            refusal = InputError(f"{error}, or declare the regression (marginalia release --analyses); {why}")
         if not (levels := categories_with_gaps(release, formula)):
             raise refusal from None
         of = design(release, formula, binary=binary, levels=levels)
@@ -268,6 +345,11 @@ def _equations(release: Release, formula: str, family: str, ridge: float) -> tup
             raise refusal from None
     note = f"{' and '.join(levels)}: rows without a value count, as a level of their own; to leave them out, {_MORE}"
     return (replace(of, notes=(*of.notes, note)) if levels else of), equations
+
+
+def design_of(release: Release, formula: str, family: str, *, ridge: float = 0.0) -> Design:
+    """Return the design that `regression` takes: of the rows with all values, if the release holds their sums."""
+    return _equations(release, formula, family, ridge)[0]
 
 
 def _without_value(release: Release, of: Design, confidence: float) -> Interval | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from marginalia.data.domain import Domain
 from marginalia.data.units import Unit
@@ -39,11 +41,19 @@ def notes_on_unit(unit: Unit | None) -> tuple[str, ...]:
     """
     if unit is None:
         return ()
-    rows = f"{unit.rows} row{'s were' if unit.rows > 1 else ' was'}"
+    if unit.rows == 1:
+        return (
+            f"of each {unit.column} at most 1 row was kept: this is an answer per {unit.column}, each counts once; it "
+            "estimates the kept rows, not the whole table, in which those with more rows count for more",
+        )
     return (
-        f"of each {unit.column} at most {rows} kept: this estimates the kept rows, not the whole table, in which those "
-        "with more rows count for more",
+        f"of each {unit.column} at most {unit.rows} rows were kept: this estimates the kept rows, neither the whole "
+        f"table, in which those with more rows count for more, nor a mean per {unit.column} "
+        "(`rows_per_unit: 1`, or `--mean` with `--per` and a column of the number of rows)",
     )
+
+
+Source: TypeAlias = "Synthesizer | Release | str | os.PathLike[str]"
 
 
 @dataclass(frozen=True)
@@ -69,17 +79,25 @@ class Release:
         return 1 if self.unit is None else self.unit.rows
 
     @classmethod
-    def of(cls, synthesizer: Synthesizer) -> Release:
-        """Return the release of a fitted synthesizer.
+    def of(cls, source: Source) -> Release:
+        """Return the release of a fitted synthesizer, or of a file that holds one; a release as it is.
 
         Raises
         ------
         InputError
-            The synthesizer has no noisy marginals.
+            The file cannot be read, or the synthesizer has no noisy marginals.
         sklearn.exceptions.NotFittedError
             The synthesizer was not fitted.
         """
-        kind = type(synthesizer).__name__
+        if isinstance(source, Release):
+            return source
+        if isinstance(source, str | os.PathLike):
+            from marginalia.methods.models import load_synthesizer
+
+            source = load_synthesizer(source)
+        synthesizer, kind = source, type(source).__name__
+        if not isinstance(synthesizer, Synthesizer):
+            raise InputError(f"a {kind} is no release: give a fitted synthesizer, its file or a Release")
         if not hasattr(synthesizer, "ledger_"):
             raise not_fitted(synthesizer, "fit(table)")
         declared = getattr(synthesizer, "declared_", None)
