@@ -49,6 +49,18 @@ def test_datasets_list(call):
     assert (code, "licence: CC BY 4.0" in out.splitlines()) == (0, True)
 
 
+def test_datasets_of_a_configuration(call, tmp_path):
+    (tmp_path / "t.csv").write_text("y\n0\n1\n")
+    own = {"name": "mine", "files": {"table": str(tmp_path / "t.csv")}, "attributes": [{"name": "y", "size": 2}]}
+    tasks = {"linear": {"target": "y"}}
+    (tmp_path / "c.yaml").write_text(json.dumps({"datasets": [own | {"tasks": tasks}]}))
+    more = ("--configfile", tmp_path / "c.yaml")
+    assert json.loads(call("datasets", "list", *more, "--json")[1])[0]["tasks"] == {"linear": "y"}
+    assert json.loads(call("datasets", "list", "mine", *more, "--json")[1])["attributes"][0]["size"] == 2
+    assert call("datasets", "fetch", "mine", *more)[1].strip() == str(tmp_path / "t.csv")
+    assert "unknown data set 'mine'" in call("datasets", "list", "mine")[2]
+
+
 def test_datasets_fetch(call, mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))
     code, out, _ = call("datasets", "fetch", "compas@dpml", "--json")

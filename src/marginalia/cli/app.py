@@ -81,7 +81,10 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "budget": ("Keep the budget file of a table.", {"open": budget.open_budget, "show": budget.show_budget}),
     "methods": ("Look at the methods.", {"list": fit.list_methods}),
     "experiments": ("Look at the experiments of the papers.", {"list": list_experiments}),
-    "domain": ("Say what the columns of a raw table hold.", {"init": data.init}),
+    "domain": (
+        "Say what the columns of a raw table hold.",
+        {"init": data.init, "import": data.import_domain},
+    ),
 }
 
 

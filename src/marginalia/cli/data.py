@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.shared import DATA_HELP, Answer, DomainFile, aligned, check_out
 from marginalia.errors import InputError, one_line
 
+if TYPE_CHECKING:
+    from marginalia.data.catalogue.entry import Entry
+
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--configfile", help="Configuration whose own data sets are known, too.")
+]
+
+
+def _own_entries(configfile: Path | None) -> Mapping[str, Entry]:
+    """Return the data sets that a configuration describes."""
+    if configfile is None:
+        return {}
+    from marginalia.sweep import config
+    from marginalia.sweep.resolve import own_entries
+
+    return own_entries(config.read(configfile))
+
 
 def list_datasets(
     name: Annotated[str | None, typer.Argument(help="Data-set id; default: all.")] = None,
+    configfile: ConfigFile = None,
 ) -> Answer:
     """List the catalogue: ids, tasks, and whether the files are at hand; of one data set all that is publicly known.
 
@@ -24,14 +44,15 @@ def list_datasets(
     from marginalia.data.catalogue import catalogue
     from marginalia.data.download import find_local
 
+    own = _own_entries(configfile)
     if name is not None:
         import yaml
 
-        facts = catalogue.describe(name)
+        facts = catalogue.describe(own.get(name, name))
         return Answer(facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
     rows: list[dict[str, Any]] = []
-    for known in catalogue.names():
-        entry = catalogue.entry(known)
+    for known in (*own, *catalogue.names()):
+        entry = own[known] if known in own else catalogue.entry(known)
         tasks = {task: spec.target for task, spec in entry.tasks.items()}
         here = all(find_local(file) is not None for file in entry.files.values())
         rows.append({"name": known, "at_hand": here, "tasks": tasks, "description": entry.description})
@@ -42,7 +63,10 @@ def list_datasets(
     return Answer(rows, aligned(lines))
 
 
-def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")]) -> Answer:
+def fetch(
+    name: Annotated[str, typer.Argument(help="Data-set id.")],
+    configfile: ConfigFile = None,
+) -> Answer:
     """Download a data set's files (cache, mirror, then URL); check their hashes.
 
     Example: marginalia datasets fetch adult
@@ -50,7 +74,9 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")]) -> Answer:
     from marginalia.data import download
     from marginalia.data.catalogue import catalogue
 
-    paths = [str(download.fetch(file)) for file in catalogue.entry(name).files.values()]
+    own = _own_entries(configfile)
+    entry = own[name] if name in own else catalogue.entry(name)
+    paths = [str(download.fetch(file)) for file in entry.files.values()]
     return Answer({"name": name, "files": paths}, paths)
 
 
@@ -135,3 +161,45 @@ def init(
         f"then: marginalia datasets check {file} --domain {target}",
     ]
     return Answer(content, lines)
+
+
+def import_domain(
+    file: Annotated[Path, typer.Argument(help="Description of columns: JSON or YAML.")],
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default: FILE.domain.yaml.")] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="dpsynth, mbi, sdv, nist or frictionless; default: recognized.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Table of a description of several.")] = None,
+) -> Answer:
+    """Write the domain of a table from a description of its columns that you have for another program.
+
+    Domains of dpsynth (YAML) and mbi, metadata of SDV, schemas and dictionaries of SDNist and the NIST challenges, and
+    Table Schemas of Frictionless are read. No row is. The command says what the description lacks.
+
+    Example: marginalia domain import metadata.json
+    """
+    from marginalia.data.domain import Domain
+    from marginalia.data.files import write_text
+    from marginalia.data.importing import as_yaml, read_description
+
+    target = out or file.with_suffix(".domain.yaml")
+    if target.exists():
+        raise InputError(f"{target} is there already; name another file by --out, or remove it")
+    if out is not None:
+        check_out(out, (".yaml", ".yml"), (file,))
+    found = read_description(file, format, table)
+    public = Domain.from_dict(found.content(), where=str(file))
+    write_text(target, as_yaml(found, file.name))
+    lines = found.lines()
+    learned = len(public.open_columns)
+    content = {**found.content(), "out": str(target), "format": found.format, "notes": lines}
+    public_line = (
+        f"then: make sure that {file} is public: what a program read off the rows (`detect_from_dataframe` of SDV,"
+    )
+    said = [
+        f"{target}: {len(public)} columns of {found.format}; each fit learns labels or bins of {learned}",
+        *lines,
+        f"{public_line} `derive_domain` of dpsynth) is not",
+        f"then: marginalia datasets check TABLE --domain {target}",
+    ]
+    return Answer(content, said)

@@ -225,6 +225,18 @@ def _resolution(note: Path, *, probe: bool) -> Resolution:
     return Resolution(tuple(before["names"]), before["missing"], before["stand_ins"])
 
 
+def own_entries(config: Config) -> dict[str, Entry]:
+    """Return the data sets that a configuration itself describes, by name; their files need not be there.
+
+    >>> from marginalia.sweep.config import parse
+    >>> own = {"name": "mine", "files": {"table": "t.csv", "domain": "d.json"}, "tasks": {"linear": {"target": "y"}}}
+    >>> list(own_entries(parse({"datasets": [own, "adult"]})))
+    ['mine']
+    """
+    chosen = [item for block in config.blocks() if block.datasets != "auto" for item in block.datasets]
+    return {entry.name: entry for entry in (_entry(item) for item in chosen if not isinstance(item, str))}
+
+
 def _entry(item: str | Mapping[str, Any]) -> Entry:
     if isinstance(item, str):
         return catalogue.entry(item)
