@@ -226,31 +226,29 @@ def _time(read: Callable[[], datetime.date], number: float) -> Cell:
 def _by_pyreadstat(path: Path, program: str) -> tuple[pd.DataFrame, Labels]:
     import pyreadstat
 
-    kind, options = path.suffix.lower(), {"user_missing": True}
+    kind = path.suffix.lower()
     readers = {".por": pyreadstat.read_por, ".xpt": pyreadstat.read_xport, ".sas7bdat": pyreadstat.read_sas7bdat}
+    options = {} if kind in (".por", ".xpt") else {"user_missing": True}
     catalogue = path.with_suffix(".sas7bcat")
-    if kind in (".por", ".xpt"):
-        options = {}
-    elif kind == ".sas7bdat" and catalogue.is_file():
-        options["catalog_file"] = str(catalogue)  # type: ignore[assignment]
     try:
         frame, about = readers.get(kind, pyreadstat.read_sav)(str(path), **options)
+        sets = about.variable_value_labels
+        if kind == ".sas7bdat" and catalogue.is_file():
+            known = pyreadstat.read_sas7bcat(str(catalogue))[1].value_labels
+            sets = {name: known.get(form, {}) for name, form in about.variable_to_label.items()}
     except pyreadstat.ReadstatError as error:
         raise ValueError(str(error)) from None
     declared = {}
     for name in frame.columns:
-        letters = set(about.missing_user_values.get(name, ()))
-        labels = _cleaned(
-            {_code(code, letters): label for code, label in about.variable_value_labels.get(name, {}).items()}
-        )
-        missing = [
-            *(f".{letter}" for letter in sorted(letters)),
-            *_in_ranges(about.missing_ranges.get(name, ()), labels),
-        ]
+        own, letters = sets.get(name, {}), set(about.missing_user_values.get(name, ()))
+        if about.readstat_variable_types.get(name) != "string":
+            letters |= {code for code in own if isinstance(code, str)}
+        labels = _cleaned({_code(code, letters): label for code, label in own.items()})
+        ranges = _in_ranges(about.missing_ranges.get(name, ()), labels)
+        missing = [*(f".{letter}" for letter in sorted(letters)), *ranges]
         if letters:
-            frame[name] = (
-                frame[name].astype(object).map(lambda value, of=letters: f".{value}" if value in of else value)
-            )
+            cells = frame[name].astype(object)
+            frame[name] = cells.map(lambda value, of=letters: f".{value}" if value in of else value)
         if labels or missing:
             ordered = about.variable_measure.get(name) == "ordinal"
             declared[str(name)] = ValueLabels(labels, tuple(dict.fromkeys(missing)), ordered)
