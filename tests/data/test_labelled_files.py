@@ -11,6 +11,7 @@ import yaml
 from marginalia.data.cells import cells_of
 from marginalia.data.domain import Domain
 from marginalia.data.drafting import draft
+from marginalia.data.labelled_drafts import no_answers
 from marginalia.data.labelled_files import ValueLabels, read_labelled, with_labels
 from marginalia.data.reading import read_declared, read_raw
 from marginalia.data.sources.opening import Data
@@ -88,9 +89,30 @@ def test_a_draft_of_spss_keeps_labels_and_missing_answers(spss):
 def test_a_draft_of_stata_keeps_labels_that_no_row_has(stata):
     found = drafted(stata)
     assert found["sex"]["labels"] == ["male", "female", "diverse", "refused"]
-    assert found["sex"]["inferred"] == ["type", "labels", "missing"]
+    assert found["sex"]["inferred"] == ["type", "labels", "missing"]  # 9 is not far above 3
     assert (found["answer"]["type"], found["answer"]["special"]) == ("integer", ["don't know"])
     assert found["income"]["special"] == ["refused", "not asked"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "texts", "far"),
+    [
+        ([1, 2, 3, 4, 97, 99], "abcdef", "ef"),
+        ([1, 2, 8, 9], "abcd", ""),
+        ([-9, 0, 1], "abc", "a"),
+        ([-2, -1, 0, 1, 2], "abcde", ""),
+        ([-2, -1, 1, 2], "abcd", "ab"),
+        ([1, 99], "ab", ""),
+        ([1, 2, 3, 90], "abcd", ""),
+        ([1, 2, 3, 88], "abcd", "d"),
+        ([1110, 1120, 2110, 9510], "abcd", ""),
+        ([0, 1, 2, 3], ["1. a", "2. b", "98. c", "99: d"], ["98. c", "99: d"]),
+        ([0, 1, 2], ["[1] a", "b", "[99] c"], []),
+        ([1], "a", ""),
+    ],
+)
+def test_codes_far_above_the_others_stand_for_no_answer(codes, texts, far):
+    assert no_answers(ValueLabels({str(c): t for c, t in zip(codes, texts, strict=True)})) == list(far)
 
 
 @pytest.mark.parametrize("kind", ["spss", "stata"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,10 @@ from marginalia.data.labelled_files import ValueLabels
 
 MOST = 0.9  # share of the rows whose codes have labels, from which on the labels are the categories
 _NEAR = 0.1  # of the range of the other values: a labelled code further away is no value of it
+_FAR = 3  # times the range of the other codes, from which on a code stands for no answer
+_FEWEST = 2  # codes of answers
+_NO_ANSWER = re.compile(r"9+[5-9]|(\d)\1+")  # 97, 999, 88
+_PREFIX = re.compile(r"[\[(]?(-?\d+)[\])]?[.:\s-]")
 _SHOWN = 3
 
 
@@ -30,10 +36,11 @@ def categories(codes: Cells, own: ValueLabels) -> tuple[dict[str, Any], str] | N
     bare = [i for i in known if listed[i].text not in own.labels]
     if not own.categories or counts[bare].sum() > (1 - MOST) * counts[known].sum():
         return None
-    keys: dict[str, Any] = {"type": "string", "labels": list(own.categories)}
+    far = no_answers(own)
+    keys: dict[str, Any] = {"type": "string", "labels": [text for text in own.categories if text not in far]}
     if own.ordered:
         keys["kind"] = "ordinal"
-    if apart := [text for text in own.reasons if text not in own.categories]:
+    if apart := [*far, *(text for text in own.reasons if text not in own.categories)]:
         keys["special"] = apart
     inferred = ["type", "labels"]
     if (codes.which < 0).any():
@@ -48,6 +55,36 @@ def categories(codes: Cells, own: ValueLabels) -> tuple[dict[str, Any], str] | N
     elif len(own.categories) < len([code for code in own.labels if code not in own.missing]):
         remark = "several codes have the same label: they are one category"
     return keys | {"inferred": inferred}, remark
+
+
+def no_answers(own: ValueLabels) -> list[str]:
+    """Return the labels of codes such as 97 and 88 that lie far above those of the other labels, and of codes below 0.
+
+    Where the codes are positions, as pandas writes them, the numbers that the labels begin with count in their place.
+
+    >>> no_answers(ValueLabels({"1": "good", "2": "bad", "97": "refused", "99": "never asked"}))
+    ['refused', 'never asked']
+    >>> no_answers(ValueLabels({"0": "[1] good", "1": "[2] bad", "2": "[97] refused"}))
+    ['[97] refused']
+    """
+    answers = {code: text for code, text in own.labels.items() if code not in own.missing}
+    for numbers in (answers, {found[1]: text for text in answers.values() if (found := _PREFIX.match(text))}):
+        try:
+            places = sorted((float(code), text) for code, text in numbers.items())
+        except ValueError:  # codes of text
+            continue
+        plain = [place for place, _ in places if place >= 0]
+        if len(numbers) < len(answers) or len(plain) < _FEWEST:
+            continue
+        gaps = (a for a, b in pairwise(plain[_FEWEST - 1 :]) if b - a > _FAR * (a - plain[0] + 1))
+        last = next(gaps, plain[-1])
+        if not all(_NO_ANSWER.fullmatch(f"{place:.0f}") for place in plain if place > last):
+            last = plain[-1]
+        below = [place for place, _ in places if place < 0]
+        first = below[0] if below and plain[0] - below[-1] <= 1 else 0  # a scale from -2 to 2
+        if far := [text for place, text in places if not first <= place <= last]:
+            return far
+    return []
 
 
 def numbers(codes: Cells, own: ValueLabels) -> tuple[Cells, list[str], str]:
