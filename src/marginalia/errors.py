@@ -1,4 +1,4 @@
-"""The two errors a user can cause: a bad input and an overspent budget."""
+"""The two errors a user can cause, a bad input and an overspent budget, and a warning about uses outside a ledger."""
 
 import difflib
 import errno
@@ -57,6 +57,10 @@ class InputError(ValueError):
 
 class PrivacyError(RuntimeError):
     """A fit spent, or would spend, more than the requested (epsilon, delta)."""
+
+
+class PrivacyWarning(UserWarning):
+    """Private rows are used outside of what the ledger of a fit covers."""
 
 
 def not_fitted(thing: object, call: str) -> Exception:

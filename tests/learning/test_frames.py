@@ -243,7 +243,12 @@ def test_values_of_the_target_come_apart_from_the_frame(how):
         ({"domain": DOMAIN, "target": "ill"}, "frame", "fewer", "y has 599 values and X has 600 rows"),
         ({"domain": DOMAIN, "target": "ill"}, "frame", "two columns", "y has 2 columns"),
         ({"domain": DOMAIN, "target": "ill"}, "frame", "a set", "y is set: need one value for every row"),
-        ({"domain": DOMAIN, "target": "ill"}, "frame", "codes", "column 'ill', row 0: '[01]' is not among the labels"),
+        (
+            {"domain": DOMAIN, "target": "ill"},
+            "frame",
+            "codes",
+            "y holds whole numbers, and target",
+        ),
         ({"domain": DOMAIN, "target": "ill"}, "array", "values", r"numpy ndarray; .*set_output\(transform='pandas'\)"),
         ({"target": "ill"}, "array", "values", "domain and target describe a data frame"),
         ({"domain": DOMAIN, "target": "il"}, "frame", None, "did you mean 'ill'"),

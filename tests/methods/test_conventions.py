@@ -141,6 +141,7 @@ def test_a_learner_before_its_fit(cls, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore::marginalia.errors.PrivacyWarning")
 @pytest.mark.parametrize("cls", others_slow(LEARNERS, learning.OLSRegressor, learning.SSPRegressor))
 def test_scikit_learn_checks(cls):
     """Every check passes, but for the one that needs an experimental array library."""

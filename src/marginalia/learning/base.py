@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,9 @@ from marginalia.data.encoding import Encoder, TaskName, widths
 from marginalia.data.reading import check_collected, is_frame, kind_of, with_text_names
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
 from marginalia.errors import InputError, not_fitted
-from marginalia.learning.frames import target_name, target_numbers, with_target
+from marginalia.learning.frames import check_labels, target_name, target_numbers, with_target
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
+from marginalia.learning.surroundings import join_family
 from marginalia.learning.units import class_labels, features_of, in_units
 from marginalia.memory import check_cost, short
 from marginalia.privacy.relation import Neighbours, Relation
@@ -117,6 +118,11 @@ class LinearLearner(BaseEstimator, ABC):
         rows = f"arrays, {self.n_features_in_} features" if self.encoder_ is None else repr(self.encoder_)
         return f"{said}\n  fitted on {rows}\n  {getattr(self, 'ledger_', 'not private')}"
 
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        join_family(self, copy)
+        return copy
+
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return the names of the columns of the design matrix, one for each coefficient, shape (n_features,).
 
@@ -154,6 +160,8 @@ class LinearLearner(BaseEstimator, ABC):
             public = default if public is None else public_domain(public)
             target = target_name(y, self.target, public or Domain(()), learner=type(self).__name__)
             if y is not None and not isinstance(y, str):
+                if public is not None and target in public:
+                    check_labels(y, public[target])
                 X = with_target(X, target, y)
             given = self._checked_rows(rows_of(X, public, fit=""), target)
             self.from_frame_ = True

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.reading import is_frame, kind_of, pandas_frame, with_text_names
 from marginalia.errors import InputError
@@ -36,6 +37,22 @@ def target_name(y: object, target: str | None, domain: Domain, *, learner: str) 
         return str(name)
     given = "y is not given" if y is None else "y is no Series with the name of a column of the domain"
     raise InputError(f"{given}: name the target in the constructor, {learner}(domain=..., target='NAME')")
+
+
+def check_labels(y: object, column: Column) -> None:
+    """Raise for whole numbers in place of labels, which some tools of scikit-learn make of them.
+
+    >>> check_labels(np.array([0, 1]), Column("ill", 2, labels=("no", "yes"), type="string"))
+    Traceback (most recent call last):
+    marginalia.errors.InputError: y holds whole numbers, and target 'ill' has the labels no, yes: voting, ...
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    labels = column.labels or () if column.type == "string" else ()
+    if kind in ("i", "u") and labels and not any(label.isdigit() for label in labels):
+        raise InputError(
+            f"y holds whole numbers, and target '{column.name}' has the labels {', '.join(labels[:5])}: voting, "
+            "stacking and cross_val_predict of probabilities number the classes; give the target integer labels"
+        )
 
 
 def with_target(X: Any, name: str, y: object) -> Any:

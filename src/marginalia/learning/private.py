@@ -17,6 +17,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.statistics import NoisySums
+from marginalia.learning.surroundings import warn_of_surroundings
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, number_of_units
 from marginalia.privacy.odometer import current_recorder
@@ -139,6 +140,7 @@ class BudgetedLearner(LinearLearner):
         """
         check_unknown(self, unknown)
         self._check_parameters()
+        warn_of_surroundings(self)
         randomness = Randomness(self.random_state)
         given, y = self._given(X, y, domain)
         unit = given.unit if isinstance(given, PrivateRows) else None

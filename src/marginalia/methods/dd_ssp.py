@@ -20,6 +20,7 @@ from marginalia.learning.private import check_unknown
 from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.learning.statistics import logistic_scale, one_against_rest
+from marginalia.learning.surroundings import warn_of_surroundings
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE
@@ -99,6 +100,8 @@ class _DDSSP(LinearLearner):
         check_unknown(self, unknown)
         self._check_parameters()
         source: Any = None
+        if not hasattr(self.marginals, "ledger_"):
+            warn_of_surroundings(self)
         given, y = self._given(X, y, domain, default=getattr(self.marginals, "domain_", None))
         if isinstance(given, RawTable):
             source = self.marginals
