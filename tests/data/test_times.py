@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiers import others_slow
 
 from marginalia.data import values
-from marginalia.data.coding import codes_of, original_values
+from marginalia.data.coding import as_text, codes_of, original_values
 from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
@@ -376,3 +376,57 @@ def test_a_database_shows_instants_as_a_file_does(tmp_path, engine_zone):
     labels = ["2024-01-31T23:30", "2024-02-01T00:30"]
     domain = Domain.from_dict({"attributes": [{"name": name, **facts, "labels": labels} for name in "tn"]})
     assert Data.parse(f"duckdb:///{tmp_path}/t.db?table=t").stream(domain).in_memory().codes.tolist() == [[1, 0]]
+
+
+# --- digits alone, and years of two digits ---
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "iso"),
+    [
+        ("%Y%m%d", "20240131", "2024-01-31"),
+        ("%d%m%Y", "31012024", "2024-01-31"),
+        ("%d%m%Y", "1012024", "2024-01-01"),  # the zero is lost where a program read a number
+        ("%m%d%Y", "1312024", "2024-01-31"),
+        ("%d%m%y", "10124", "2024-01-01"),
+        ("%Y%m%d%H%M", "202401310830", "2024-01-31"),
+    ],
+)
+def test_digits_are_a_date_by_their_format(format, text, iso):
+    for value in (text, int(text)):
+        assert values.day(value, format, pivot=1950 if "%y" in format else None) == values.day(iso)
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("%Y%m%d", "2024131"),
+        ("%Y%m%d", "1990101"),
+        ("%d%m%Y", "112024"),
+        ("%d%m%Y", "003112024"),
+        ("%d%m%y", "112024a"),
+    ],
+)
+def test_digits_of_another_number_are_no_date(format, text):
+    """`strptime` takes 1990101 for 1 October 1990."""
+    with pytest.raises(ValueError, match="is not a date of format"):
+        values.day(text, format)
+
+
+@pytest.mark.parametrize(("pivot", "year"), [(1900, 1924), (1924, 1924), (1925, 2024), (1969, 2024), (2000, 2024)])
+def test_a_pivot_gives_years_of_two_digits_their_century(pivot, year):
+    assert values.iso(values.day("31.01.24", "%d.%m.%y", pivot=pivot)) == f"{year}-01-31"
+    bins = {"edges": [f"{pivot}-01-01", f"{pivot + 50}-01-01", f"{pivot + 100}-01-01"]}
+    born = Column.from_dict({"name": "born", "type": "date", "format": "%d.%m.%y", "pivot": pivot, **bins})
+    codes, problems = codes_of(
+        pd.Series(["31.01.24", f"01.01.{pivot % 100:02d}", f"31.12.{(pivot - 1) % 100:02d}"]), born
+    )
+    assert (codes.tolist(), problems) == ([int(year >= pivot + 50), 0, 1], [])
+    drawn = original_values(np.array([0, 1] * 50), born, np.random.default_rng(0))
+    assert codes_of(as_text(drawn, born), born)[0].tolist() == [0, 1] * 50
+
+
+def test_a_day_that_the_century_does_not_have_is_no_date():
+    assert values.iso(values.day("29.02.00", "%d.%m.%y", pivot=1950)) == "2000-02-29"
+    with pytest.raises(ValueError, match="is not a date of format"):
+        values.day("29.02.00", "%d.%m.%y", pivot=1850)

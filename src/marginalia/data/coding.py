@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from marginalia.data import values
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.column import BOOLEANS, NUMBERS, Column, number_or_text
+from marginalia.data.number_formats import NumberFormat, read_number
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -296,9 +297,9 @@ class Coder:
             unread = np.isnan(numbers) if self.lenient else ~np.isfinite(numbers)
             reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
         else:
-            read: Callable[[Any], float] = partial(values.number, infinite=self.lenient)
+            read: Callable[[Any], float] = partial(read_number, format=column.format, infinite=self.lenient)
             if unit is not None:
-                read = partial(values.moment, unit=unit, format=column.format, zone=column.zone)
+                read = partial(values.moment, unit=unit, format=column.format, zone=column.zone, pivot=column.pivot)
             numbers = np.full(len(cells.distinct), np.nan)
             for i, cell in enumerate(cells.listed):
                 try:
@@ -518,6 +519,9 @@ def as_text(series: pd.Series[Any], column: Column) -> pd.Series[Any]:
     elif column.type == "boolean":
         labels = np.array(column.labels or BOOLEANS, dtype=object)
         series = pd.Series(labels[series.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)
+    elif column.format is not None:
+        write = NumberFormat.parse(column.format).write
+        series = series.astype(object).map(lambda number: write(number, column.decimals), na_action="ignore")
     elif column.decimals is not None:
         series = series.map(f"{{:.{column.decimals}f}}".format).astype(object)
     return series.astype(object).mask(gone, mark) if gone.any() else series

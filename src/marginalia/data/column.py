@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from marginalia.data import values
 from marginalia.data.edges import EDGE_KEYS, MOST_BINS, bins_of, bounds_of, edges_of, points_of
+from marginalia.data.number_formats import NumberFormat, read_number
 from marginalia.errors import InputError, unknown_name
 from marginalia.validation import Strict, input_error
 
@@ -182,8 +183,11 @@ class Column(Strict, json_schema_extra=_file_forms):
         themselves); or for each bin places, with the share of the bin's values below each, evenly between two. None:
         evenly in all bins.
     format : str, optional
-        How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: in ISO form. Edges and labels are
-        ISO dates either way. So it is with timestamps.
+        How values are written in files. Of dates and timestamps as `strptime` reads it: ``"%d/%m/%Y"``; None: in ISO
+        form. Of integers and numbers as a spreadsheet shows it: ``"#.##0,00 €"``, see `NumberFormat`; None: with a
+        decimal point. Edges and labels have the plain form either way.
+    pivot : int, optional
+        The first of the hundred years that the two-digit years of a `format` lie in.
     unit : {"day", "hour", "minute", "second"}, optional
         Of a timestamp: it counts whole units, and what is shorter is dropped.
     zone : str, optional
@@ -223,6 +227,7 @@ class Column(Strict, json_schema_extra=_file_forms):
     inferred: tuple[Fact, ...] = ()
     lenient: Flag = False
     format: Text | None = None
+    pivot: Annotated[Whole, Field(ge=1, le=9900)] | None = None
     unit: Unit | None = None
     zone: Text | None = None
     special: Texts = ()
@@ -496,7 +501,7 @@ class Column(Strict, json_schema_extra=_file_forms):
             try:
                 known.append(value_of(self, label))
                 if self.type == "timestamp":
-                    values.whole_moment(label, self.unit or "second", self.format, zone=self.zone)
+                    values.whole_moment(label, self.unit or "second", self.format, zone=self.zone, pivot=self.pivot)
             except ValueError as error:
                 raise self._wrong(f"label {values.shown(label)} {error}; its type is {self.type}") from None
         if len(set(known)) < len(known):
@@ -581,18 +586,42 @@ class Column(Strict, json_schema_extra=_file_forms):
                 raise self._wrong(f"zone {values.shown(self.zone)} {error}") from None
 
     def _check_format(self) -> None:
+        if self.pivot is not None and (self.counted_in is None or "%y" not in (self.format or "")):
+            raise self._wrong("'pivot' is for dates and timestamps whose format has years of two digits (%y)")
         if self.format is None:
             return
+        if self.type in ("integer", "number"):
+            self._check_number_format(self.format)
+            return
         if self.counted_in is None:
-            raise self._wrong("'format' is for dates and timestamps")
-        if not values.is_time_format(self.format, self.counted_in, _SOME_TIMES[self.counted_in]):
+            raise self._wrong("'format' is for integers, numbers, dates and timestamps")
+        if "%y" in self.format and self.pivot is None:
+            raise self._wrong(
+                f"format {values.shown(self.format)} has years of two digits; declare the first of the hundred years "
+                f"that they lie in: `pivot: {values.PIVOT}` reads them as {values.PIVOT} to {values.PIVOT + 99}"
+            )
+        if not values.is_time_format(self.format, self.counted_in, _SOME_TIMES[self.counted_in], pivot=self._any_pivot):
             needs = "day, month and year; such as '%d/%m/%Y'"
             if self.type == "timestamp":
                 needs = f"day, month, year and time to the {self.unit}; such as '%d/%m/%Y %H:%M:%S'"
             raise self._wrong(f"format {values.shown(self.format)} gives no {needs}")
         ends = self.label_values if self.edges is None else (math.ceil(self.edges[0]), math.ceil(self.edges[-1]) - 1)
-        if not self.lenient and not values.is_time_format(self.format, self.counted_in, ends):
+        if not self.lenient and not values.is_time_format(self.format, self.counted_in, ends, pivot=self.pivot):
             raise self._wrong(f"format {values.shown(self.format)} tells not all years of its labels or edges apart")
+
+    @property
+    def _any_pivot(self) -> int | None:
+        """A pivot by which a format with years of two digits tells `_SOME_TIMES` apart."""
+        return None if self.pivot is None else values.PIVOT
+
+    def _check_number_format(self, format: str) -> None:
+        try:
+            written = NumberFormat.parse(format)
+        except ValueError as error:
+            raise self._wrong(f"format {values.shown(format)} {error}") from None
+        if self.type == "number" and written.decimals not in (0, None, self.decimals):
+            what = "none" if self.decimals is None else self.decimals
+            raise self._wrong(f"format {values.shown(format)} has {written.decimals} decimals, 'decimals' has {what}")
 
     def _check_decimals(self) -> None:
         if self.decimals is None:
@@ -664,13 +693,22 @@ def value_of(column: Column, label: str) -> Any:
     2
     """
     if column.counted_in is not None:
-        return values.moment(label, column.counted_in, column.format, zone=column.zone, iso_first=True)
+        unit, zone, pivot = column.counted_in, column.zone, column.pivot
+        return values.moment(label, unit, column.format, zone=zone, pivot=pivot, iso_first=True)
     if column.type not in ("integer", "number"):
         return label
-    value = values.number(label)
+    value = _number_of(label, column.format)
     if column.type == "integer" and not value.is_integer():
         raise ValueError("is not a whole number")
     return value
+
+
+def _number_of(label: str, format: str | None) -> float:
+    """Return a label or a mark as a number: as the file writes numbers, or in the plain form."""
+    try:
+        return read_number(label, format)
+    except ValueError:
+        return values.number(label)
 
 
 def number_or_text(column: Column, mark: str) -> float | str:
@@ -697,6 +735,8 @@ def _facts(item: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"'zone' is a text, such as Europe/Berlin, not {values.shown(zone)}")
     if (decimals := item.get("decimals", 0)) not in range(values.MOST_DECIMALS + 1):
         raise InputError(f"decimals are a whole number from 0 to {values.MOST_DECIMALS}, not {values.shown(decimals)}")
+    if item.get("type") == "number" and "decimals" not in item and (shown := _decimals_shown(item.get("format"))):
+        item["decimals"] = shown
     labels, edges, points = item.get("labels"), item.get("edges"), item.pop("points", None)
     item.setdefault("kind", "categorical" if edges is None else "numeric")
     if isinstance(other := item.get("other"), bool):
@@ -718,6 +758,14 @@ def _facts(item: dict[str, Any]) -> dict[str, Any]:
         beside = sum(item.get(fact) is not None for fact in ("other", "missing"))
         item["size"] = known + beside + _length(item.get("special"))
     return item
+
+
+def _decimals_shown(format: Any) -> int | None:
+    """Return the number of decimals that a format of numbers shows; None if it is no format, or leaves them open."""
+    try:
+        return NumberFormat.parse(format).decimals if isinstance(format, str) else None
+    except ValueError:
+        return None
 
 
 def _length(texts: Any) -> int:

@@ -19,6 +19,7 @@ from marginalia.data.coding import CORRECT, ROWS, Coder, Problem, check_not_ambi
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.headers import value_in_header
+from marginalia.data.number_formats import read_number
 from marginalia.data.reading import check_header
 from marginalia.errors import InputError
 
@@ -304,19 +305,19 @@ def _lost(cells: Cells, codes: NDArray[np.integer], column: Column, losses: Sequ
 
 def _losses(column: Column) -> Iterator[Loss]:
     """Yield how cells of a column may lose something when they are encoded: they are clipped, truncated or recoded."""
-    unit, form, zone = column.counted_in, column.format, column.zone
+    unit, form, zone, pivot = column.counted_in, column.format, column.zone, column.pivot
     if unit is not None:
         clocks = zone or "UTC (`zone: Europe/Berlin` names others)"
         yield values.is_instant, f"have an offset: shown on the clocks of {clocks}"
         what = "have a time of day: `type: date` drops it, `type: timestamp` keeps it"
         if column.type == "timestamp":
             what = f"are no whole {unit}s: `unit: {unit}` drops the rest"
-        yield lambda cell: values.is_shortened(cell, unit, form, zone=zone), what
+        yield lambda cell: values.is_shortened(cell, unit, form, zone=zone, pivot=pivot), what
     if column.type == "integer" and column.lenient:  # else they are refused
-        yield lambda cell: values.number(cell, infinite=True) % 1 > 0, "have decimals: `type: integer` drops them"
+        yield lambda cell: read_number(cell, form, infinite=True) % 1 > 0, "have decimals: `type: integer` drops them"
     if (decimals := column.decimals) is not None:
         yield (
-            lambda cell: bool(values.decimals_of(values.number(cell, infinite=True)) > decimals),
+            lambda cell: bool(values.decimals_of(read_number(cell, form, infinite=True)) > decimals),
             f"have more than {decimals} decimals: `decimals: {decimals}` rounds them",
         )
     if column.other is not None:

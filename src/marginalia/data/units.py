@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.coding import Problem
+from marginalia.data.number_formats import read_number
 from marginalia.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -310,11 +311,18 @@ def content_hashes(raw: pd.Series[Any], column: Column) -> Hashes:
     read: Callable[[Any], str] = values.text
     if column.type in ("integer", "number"):
         read = values.exact_text
+        if column.format is not None:
+            read = partial(_number_text, format=column.format)
     elif column.counted_in is not None:
-        read = partial(values.time_text, format=column.format, zone=column.zone)
+        read = partial(values.time_text, format=column.format, zone=column.zone, pivot=column.pivot)
     cells = cells_of(raw, column.name, lenient=True)
     texts, number = _numbered(list(_read_or_text(read, cells)), cells)
     return hashes_of(texts)[number]
+
+
+def _number_text(cell: Any, format: str) -> str:
+    """Return the number that a cell is by a format, the same however it is written."""
+    return values.exact_text(read_number(cell, format))
 
 
 def _read_or_text(read: Callable[[Any], str], column: Cells) -> Iterator[str]:

@@ -20,6 +20,7 @@ from marginalia.data.cells import Cell, SeveralError, number_text, of_object
 Unit = Literal["day", "hour", "minute", "second"]
 SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 MOST_DECIMALS = 6
+PIVOT = 1969  # first of the hundred years in which `strptime` reads years of two digits
 WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _TIME = re.compile(
@@ -28,6 +29,9 @@ _TIME = re.compile(
 )
 # Ways to write a date besides ISO, by their shape: a format is proposed, and never guessed.
 _FORMATS = {
+    "00000000": ("%Y%m%d", "%d%m%Y", "%m%d%Y"),
+    "000000000000": ("%Y%m%d%H%M", "%d%m%Y%H%M"),
+    "00000000000000": ("%Y%m%d%H%M%S", "%d%m%Y%H%M%S"),
     "0.0.0": ("%d.%m.%Y", "%Y.%m.%d"),
     "0/0/0": ("%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"),
     "0-0-0": ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d"),
@@ -37,11 +41,14 @@ _FORMATS = {
     "A 0 0": ("%b %d %Y", "%B %d %Y"),
 }
 _CLOCK = re.compile(r" \d{1,2}:\d{2}(:\d{2})?(?:( ?)[AaPp][Mm])?$")
+_SHORT_CLOCK = re.compile(r"([T ])(\d{4})(\d{2})?$", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # a whole number as `exact_text` writes it
 _MORE_DIGITS = re.compile(r"(:\d{2}[.,]\d{6})\d+")  # of a second than a microsecond needs
 # A day that Python cannot hold, as `marginalia.data.cells` writes it.
 _BEYOND = re.compile(r"(-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}$|[+-]?infinity$")
+
+_DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}  # of each part of a format
 
 _SHOWN = {"hour": "minutes", "minute": "minutes", "second": "seconds"}  # as `isoformat` calls it
 _WITH_COMMA = re.compile(r"[+-]?\d[\d.' ]*,\d+([.,]\d+)*%?$")
@@ -57,10 +64,10 @@ def text(value: Any) -> str:
     >>> text(1.0), text(" a "), text(Decimal("1.50")), text(np.datetime64("2020-01-01T10:30"))
     ('1', 'a', '1.50', '2020-01-01 10:30:00')
     """
-    return _cell(value).text
+    return cell_of(value).text
 
 
-def _cell(value: Any) -> Cell:
+def cell_of(value: Any) -> Cell:
     """Return a cell as it is, and any other value as one; without a value, by its text in Python."""
     if isinstance(value, Cell):
         return value
@@ -129,7 +136,7 @@ def number(value: Any, *, infinite: bool = False) -> float:
     Traceback (most recent call last):
     ValueError: has a comma: numbers are read with a decimal point and without separators of thousands
     """
-    kind, written = _cell(value)
+    kind, written = cell_of(value)
     try:
         result = math.nan if kind == "boolean" or "_" in written else float(written)
     except ValueError:
@@ -187,7 +194,14 @@ def steps_from(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
     return np.asarray(np.rint(near * 10.0**decimals) + (near < np.asarray(numbers)))
 
 
-def day(value: Any, format: str | None = None, *, zone: str | None = None, iso_first: bool = False) -> int:
+def day(
+    value: Any,
+    format: str | None = None,
+    *,
+    zone: str | None = None,
+    pivot: int | None = None,
+    iso_first: bool = False,
+) -> int:
     """Return the day of a raw value, counted from 1970-01-01; see `moment`.
 
     >>> day("1970-01-03"), day("03/01/1970", "%d/%m/%Y")
@@ -196,11 +210,17 @@ def day(value: Any, format: str | None = None, *, zone: str | None = None, iso_f
     Traceback (most recent call last):
     ValueError: is not a date in ISO form (2024-01-31): declare `format: "%d.%m.%Y"`
     """
-    return moment(value, "day", format, zone=zone, iso_first=iso_first)
+    return moment(value, "day", format, zone=zone, pivot=pivot, iso_first=iso_first)
 
 
 def moment(
-    value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None, iso_first: bool = False
+    value: Any,
+    unit: Unit,
+    format: str | None = None,
+    *,
+    zone: str | None = None,
+    pivot: int | None = None,
+    iso_first: bool = False,
 ) -> int:
     """Return the time of a raw value in whole units since 1970-01-01T00:00; ValueError says why it has none.
 
@@ -216,6 +236,8 @@ def moment(
     unit : {"day", "hour", "minute", "second"}
         What is shorter is dropped; a leap second counts to the second before.
     format, zone : str, optional
+    pivot : int, optional
+        The first of the hundred years that the two-digit years of a format lie in; default: 1969.
     iso_first : bool
 
     Examples
@@ -228,10 +250,12 @@ def moment(
     Traceback (most recent call last):
     ValueError: has a time of day that no clock shows
     """
-    return _count(_clock(value, unit, format, zone, iso_first=iso_first), unit)
+    return _count(_clock(value, unit, format, zone, pivot, iso_first=iso_first), unit)
 
 
-def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> int:
+def whole_moment(
+    value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None, pivot: int | None = None
+) -> int:
     """Return the `moment` of a value that begins a unit, as edges and labels do; ValueError if it lies inside one.
 
     >>> whole_moment("1970-01-01 02:00", "hour")
@@ -240,14 +264,14 @@ def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str
     Traceback (most recent call last):
     ValueError: begins no whole hour
     """
-    clock = _clock(value, "second", format, zone, iso_first=True)
+    clock = _clock(value, "second", format, zone, pivot, iso_first=True)
     count = _count(clock, unit)
     if clock != _at(count, unit):
         raise ValueError(f"begins no whole {unit}")
     return count
 
 
-def time_text(value: Any, format: str | None = None, *, zone: str | None = None) -> str:
+def time_text(value: Any, format: str | None = None, *, zone: str | None = None, pivot: int | None = None) -> str:
     """Return the time that a raw value says, to the microsecond, the same however it is written; see `moment`.
 
     Midnight is written as its day.
@@ -255,19 +279,21 @@ def time_text(value: Any, format: str | None = None, *, zone: str | None = None)
     >>> time_text("1970-01-03"), time_text("1970-01-03T01:00+01:00"), time_text("1970-01-03 10:30:00.50")
     ('1970-01-03', '1970-01-03', '1970-01-03 10:30:00.500000')
     """
-    kind, written = _cell(value)
-    clock = _clock(Cell(kind, _MORE_DIGITS.sub(r"\1", written)), "second", format, zone)
+    kind, written = cell_of(value)
+    clock = _clock(Cell(kind, _MORE_DIGITS.sub(r"\1", written)), "second", format, zone, pivot)
     return clock.date().isoformat() if clock.time() == datetime.time() else str(clock)
 
 
-def is_shortened(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> bool:
+def is_shortened(
+    value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None, pivot: int | None = None
+) -> bool:
     """Whether a raw value that has a `moment` says more of the time than that does.
 
     >>> is_shortened("1970-01-01 02:30", "hour"), is_shortened("1970-01-01 02:00", "hour")
     (True, False)
     """
     try:
-        whole_moment(value, unit, format, zone=zone)
+        whole_moment(value, unit, format, zone=zone, pivot=pivot)
     except ValueError:
         return True
     return False
@@ -301,18 +327,45 @@ def zone_rules(name: str) -> datetime.tzinfo:
 
 
 def _clock(
-    value: Any, unit: Unit, format: str | None, zone: str | None, *, iso_first: bool = False
+    value: Any, unit: Unit, format: str | None, zone: str | None, pivot: int | None = None, *, iso_first: bool = False
 ) -> datetime.datetime:
     """Return the date and time that a raw value says, on the clocks of the zone."""
-    kind, written = _cell(value)
+    kind, written = cell_of(value)
     if kind in ("time", "instant"):
         return _on_the_clock(datetime.datetime.fromisoformat(written), zone)
     if format is None or (iso_first and _is_iso(_TIME.sub("", written))):
         return _on_the_clock(_date_time(written, unit), zone)
     try:
-        return _on_the_clock(datetime.datetime.strptime(written, format), zone)
+        clock = datetime.datetime.strptime(_with_zeros(written, format), format)
+        if pivot is not None:  # strptime has another hundred years
+            clock = clock.replace(year=pivot + (clock.year - pivot) % 100)
+        return _on_the_clock(clock, zone)
     except ValueError:
         raise ValueError(f"is not a date of format {format}") from None
+
+
+@cache
+def _digits_of(format: str) -> int:
+    """Return the number of digits of a date whose format has nothing between them; 0 of other formats."""
+    parts = format.split("%")[1:]
+    is_whole = "%".join(["", *parts]) == format and all(part in _DIGITS for part in parts)
+    return sum(_DIGITS[part] for part in parts) if is_whole else 0
+
+
+def _with_zeros(written: str, format: str) -> str:
+    """Return the digits of a date with the zero before them that is lost where the date was a number.
+
+    Without it `strptime` would take 1012024 for 10 January. ValueError of another number of digits.
+
+    >>> _with_zeros("1012024", "%d%m%Y")
+    '01012024'
+    """
+    if not (digits := _digits_of(format)):
+        return written
+    lost = 0 if format.startswith(("%Y", "%y")) else 1
+    if not (written.isascii() and written.isdigit() and digits - lost <= len(written) <= digits):
+        raise ValueError
+    return written.zfill(digits)
 
 
 def _count(clock: datetime.datetime, unit: Unit) -> int:
@@ -381,34 +434,42 @@ def formats_of(written: str) -> tuple[str, ...]:
 
     >>> formats_of("31.01.2024"), formats_of("Jan 3, 2024 5:30 PM"), formats_of("2024-01-31")
     (('%d.%m.%Y',), ('%b %d, %Y %I:%M %p',), ('%Y-%m-%d',))
-    >>> formats_of("03/04/2024"), formats_of("3")
-    (('%d/%m/%Y', '%m/%d/%Y'), ())
+    >>> formats_of("03/04/2024"), formats_of("3"), formats_of("20240131T0830")
+    (('%d/%m/%Y', '%m/%d/%Y'), (), ('%Y%m%dT%H%M',))
     """
     clock = ""
     if found := _CLOCK.search(written):
         hour, seconds = "%H" if found[2] is None else "%I", ":%S" if found[1] else ""
         clock = f" {hour}:%M{seconds}" + ("" if found[2] is None else f"{found[2]}%p")
-    date = written[: found.start()] if found else written
-    shape = re.sub(r"[0-9]+", "0", re.sub("[A-Za-z]+", "A", date))
+    elif (found := _SHORT_CLOCK.search(written)) and _shape(written[: found.start()]) in _FORMATS:
+        clock = f"{found[1]}%H%M{'%S' if found[3] else ''}"
+    else:
+        found = None
+    shape = _shape(written[: found.start()] if found else written)
     return tuple(date + clock for date in _FORMATS.get(shape, ()) if _fits(written, date + clock))
+
+
+def _shape(date: str) -> str:
+    """Return the shape of a date, a key of `_FORMATS`: numbers as 0, words as A; of digits alone each as 0."""
+    return "0" * len(date) if date.isdigit() else re.sub(r"[0-9]+", "0", re.sub("[A-Za-z]+", "A", date))
 
 
 def _fits(written: str, format: str) -> bool:
     try:
-        datetime.datetime.strptime(written, format)
+        datetime.datetime.strptime(_with_zeros(written, format), format)
     except ValueError:
         return False
     return True
 
 
-def is_time_format(format: str, unit: Unit, moments: Iterable[int]) -> bool:
+def is_time_format(format: str, unit: Unit, moments: Iterable[int], *, pivot: int | None = None) -> bool:
     """Whether times, by their whole units since 1970-01-01T00:00, can be written by a format and read again.
 
     >>> is_time_format("%d/%m/%Y %H:%M", "minute", [1439]), is_time_format("%d/%m/%Y %H", "minute", [1439])
     (True, False)
     """
     try:
-        return all(moment(_at(count, unit).strftime(format), unit, format) == count for count in moments)
+        return all(moment(_at(count, unit).strftime(format), unit, format, pivot=pivot) == count for count in moments)
     except ValueError:
         return False
 

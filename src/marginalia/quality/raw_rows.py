@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from marginalia.data import values
 from marginalia.data.cells import Cell, cells_of
 from marginalia.data.column import NUMBERS, Column, PrivateBins
 from marginalia.data.domain import Domain
+from marginalia.data.number_formats import read_number
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import Table
 from marginalia.data.units import Numbers, Unit, check_spellings, keys_of
@@ -172,12 +174,25 @@ def values_of(cells: pd.Series[Any], attribute: Column) -> Values:
     kind, numbers = kind_of(attribute), np.full(len(distinct), np.nan)
     if kind == "number":
         numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(float)
+        if attribute.format is not None:
+            numbers = _numbers(distinct, attribute.format)
     elif kind == "time":
-        numbers = _seconds(distinct, attribute.format, attribute.zone)
+        numbers = _seconds(distinct, attribute.format, attribute.zone, attribute.pivot)
     return Values.of_distinct(np.where(column.which < 0, len(distinct) - 1, column.which), texts, numbers)
 
 
-def _seconds(distinct: Sequence[Cell | str], format: str | None, zone: str | None) -> NDArray[np.float64]:
+def _numbers(distinct: Sequence[Cell], format: str) -> NDArray[np.float64]:
+    """Return the numbers that cells are by a format; NaN where a cell is none."""
+    found = np.full(len(distinct), np.nan)
+    for i, cell in enumerate(distinct):
+        with suppress(ValueError):
+            found[i] = read_number(cell, format)
+    return found
+
+
+def _seconds(
+    distinct: Sequence[Cell | str], format: str | None, zone: str | None, pivot: int | None = None
+) -> NDArray[np.float64]:
     """Return seconds since 1970 of dates and times, instants on the clocks of `zone` (UTC); NaN where a cell is none.
 
     >>> _seconds(["1970-01-02", "1970-01-01T01:00:00+01:00", "?"], None, None)
@@ -186,7 +201,7 @@ def _seconds(distinct: Sequence[Cell | str], format: str | None, zone: str | Non
     found = np.full(len(distinct), np.nan)
     for i, cell in enumerate(distinct):
         try:
-            found[i] = values.moment(cell, "second", format, zone=zone)
+            found[i] = values.moment(cell, "second", format, zone=zone, pivot=pivot)
         except ValueError:
             continue
     return found

@@ -107,8 +107,9 @@ def _read(raw: pd.Series[Any], kind: str, column: Column | None = None) -> NDArr
         return np.array([None if not v or v in marks else v for v in cells] + [None], dtype=object)[:-1]
     wide: dict[str, Any] = {"edges": (-(2.0**53), 2.0**53), "type": "number"}
     if kind == "date":
-        wide = {"edges": tuple(map(float, DAYS)), "type": "date", "format": column and column.format}
-    elif column is not None and column.type == "timestamp":
+        wide = {"edges": tuple(map(float, DAYS)), "type": "date"}
+        wide |= {} if column is None else {"format": column.format, "pivot": column.pivot}
+    elif column is not None and (column.type == "timestamp" or column.format is not None):
         return numbers_of(raw, column)
     return numbers_of(raw, Column("any", 2, bottom=True, top=True, missing=marks, lenient=True, **wide))
 
