@@ -101,7 +101,6 @@ def test_nothing_of_the_users_is_overwritten(clinic, call):
         ("", "the file is empty"),
         ("a,b\n", "the table has no rows"),
         ("a,a\n1,2\n", "column 'a' stands twice"),
-        ("a;b\n1,5;2,5\n", "separators of thousands; replace the commas of the column in the file (rows count from 0)"),
         ("a\n?\n", "no column can be used (a: no values)"),
     ],
 )

@@ -45,6 +45,10 @@ _SOME_TIMES = {
     ]
     for unit in get_args(Unit)
 }
+# Times of day; of days there are none.
+_SOME_CLOCKS: dict[Unit, list[int]] = _SOME_TIMES | {
+    unit: [second // values.SECONDS[unit] for second in (46_861, 83_399)] for unit in get_args(Unit) if unit != "day"
+}
 _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
 
 
@@ -184,8 +188,9 @@ class Column(Strict, json_schema_extra=_file_forms):
         evenly in all bins.
     format : str, optional
         How values are written in files. Of dates and timestamps as `strptime` reads it: ``"%d/%m/%Y"``; None: in ISO
-        form. Of integers and numbers as a spreadsheet shows it: ``"#.##0,00 €"``, see `NumberFormat`; None: with a
-        decimal point. Edges and labels have the plain form either way.
+        form. A timestamp whose format names no day, such as ``"%H%M"``, is a time of day. Of integers and numbers as a
+        spreadsheet shows it: ``"#.##0,00 €"``, see `NumberFormat`; None: with a decimal point. Edges and labels have
+        the plain form either way.
     pivot : int, optional
         The first of the hundred years that the two-digit years of a `format` lie in.
     unit : {"day", "hour", "minute", "second"}, optional
@@ -600,7 +605,8 @@ class Column(Strict, json_schema_extra=_file_forms):
                 f"format {values.shown(self.format)} has years of two digits; declare the first of the hundred years "
                 f"that they lie in: `pivot: {values.PIVOT}` reads them as {values.PIVOT} to {values.PIVOT + 99}"
             )
-        if not values.is_time_format(self.format, self.counted_in, _SOME_TIMES[self.counted_in], pivot=self._any_pivot):
+        some = (_SOME_TIMES if values.has_day(self.format) else _SOME_CLOCKS)[self.counted_in]
+        if not values.is_time_format(self.format, self.counted_in, some, pivot=self._any_pivot):
             needs = "day, month and year; such as '%d/%m/%Y'"
             if self.type == "timestamp":
                 needs = f"day, month, year and time to the {self.unit}; such as '%d/%m/%Y %H:%M:%S'"

@@ -6,19 +6,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import sentinels, values
-from marginalia.data.cells import Cells, cells_of
-from marginalia.data.coding import ROWS
+from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.column import BOOLEANS, WIDE
 from marginalia.data.labelled_drafts import categories, numbers
 from marginalia.data.labelled_files import Labels, ValueLabels
-from marginalia.errors import InputError, one_line
+from marginalia.data.number_formats import read_number
+from marginalia.data.number_styles import NumberStyle, find_style, is_code
+from marginalia.errors import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +34,12 @@ MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the `MANY` most frequent categories must cover,
 OFTEN = 5  # unless a value occurs this often on average: then they are codes, and no free text
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
+FEWEST = 0.2  # share of the values that are numbers at least where the others are short codes
+DIGITS = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
+SHORT_YEARS = ("%d%m%y", "%m%d%y", "%y%m%d", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%m-%d-%y", "%y-%m-%d")
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%H%M", "%H%M%S")
+HOURS = 6  # different ones, from which on texts may be times of day
+YEARS = (values.day("1850-01-01"), values.day("2101-01-01"))  # in which a whole number may be a date
 PRIVATE_EDGES = {"private": "adaptive", "bins": 16}
 PRIVATE_ROWS = {"private": 0.9, "most": 64}  # of a privacy unit
 KEYS = re.compile(r"(^|[\W_])(id|uuid|guid|key)$|^(id|uuid|guid)([\W_]|$)", re.IGNORECASE)
@@ -38,8 +47,10 @@ IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|u
 
 # Texts that are numbers or dates to a person.
 _AMOUNT = re.compile(r"([$€£¥]?) ?[-+(]?(?:\d{1,3}(?:[,.' ]\d{3})+|\d+)(?:[.,]\d+)?\)? ?(%|[$€£¥°µ]?[A-Za-z]{0,5})")
-_SHORT_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
-_LEADING_ZERO = re.compile(r"0\d+")
+_CODE_NAME = re.compile(r"(^|[\W_])(zip|plz|postal|postcode|fips|icd|code|tract|district)([\W_]|$|code)", re.IGNORECASE)
+_CLOCK_NAME = re.compile("time|hour|zeit|uhr|heure|hora", re.IGNORECASE)
+_PADDED = re.compile(r"0\d{3}|0\d{5}", re.ASCII)
+_REPEATED = re.compile(r"(\d)\1*", re.ASCII)  # 0, 99999999 in place of a date
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 
@@ -135,11 +146,6 @@ def draft(frame: pd.DataFrame, *, missing: Sequence[str] = (), labels: Labels | 
     labels : mapping of str to ValueLabels, optional
         What the file of the table declares of columns of codes; see `marginalia.data.labelled_files`.
 
-    Raises
-    ------
-    InputError
-        A number with a comma.
-
     Examples
     --------
     >>> import pandas as pd
@@ -149,12 +155,31 @@ def draft(frame: pd.DataFrame, *, missing: Sequence[str] = (), labels: Labels | 
     >>> found.columns[1].keys
     {'type': 'string', 'labels': 'private', 'missing': ['?'], 'inferred': ['type', 'missing']}
     """
-    names = map(str, frame.columns)
-    columns = [
-        _column(n, cells, tuple(missing)) if own is None else _labelled(n, cells, own, tuple(missing))
-        for n, cells, own in ((n, cells_of(frame.iloc[:, j], n), (labels or {}).get(n)) for j, n in enumerate(names))
-    ]
+    public, names = tuple(missing), map(str, frame.columns)
+    cells = {name: cells_of(frame.iloc[:, j], name) for j, name in enumerate(names)}
+    styles = {name: _style(column, (*public, *NUMBER_MARKS)) for name, column in cells.items()}
+    clear = [style for style in styles.values() if style is not None and style.is_sure and style.has_decimals]
+    points = Counter(style.point for style in clear)
+    columns = []
+    for name, column in cells.items():
+        own, style = (labels or {}).get(name), styles[name]
+        if own is None:
+            columns.append(_column(name, column, public, style and style.among(points)))
+        else:
+            columns.append(_labelled(name, column, own, public))
     return Draft(tuple(columns), tuple(missing))
+
+
+def _style(column: Cells, marks: Collection[str]) -> NumberStyle | None:
+    """Return how the texts of a column write numbers; None if none is a number, or all numbers have a type."""
+    counts = column.counts.tolist()
+    return find_style(
+        {
+            cell.text: count
+            for cell, count in zip(column.listed, counts, strict=True)
+            if count and cell.kind == "text" and cell.text not in marks
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -166,6 +191,7 @@ class _Cells:
     texts: list[str]
     counts: NDArray[np.integer]
     known: list[int]
+    style: NumberStyle | None = None  # of the numbers among them
 
     @property
     def rows(self) -> int:
@@ -195,16 +221,16 @@ class _Cells:
         return bool(self.counts[list(positions)].sum() >= MOST * self.rows)
 
 
-def _column(name: str, column: Cells, public: tuple[str, ...]) -> Drafted:
+def _column(name: str, column: Cells, public: tuple[str, ...], style: NumberStyle | None = None) -> Drafted:
     counts = column.counts
     texts = [cell.text for cell in column.listed]
     here = [i for i, t in enumerate(texts) if counts[i] and t not in public]
     marks = [t for t in NUMBER_MARKS if t in {texts[i] for i in here}]
-    cells = _Cells(name, column, texts, counts, [i for i in here if texts[i] not in marks])
+    cells = _Cells(name, column, texts, counts, [i for i in here if texts[i] not in marks], style)
     if not cells.known:
         return Drafted(name, None, "no values")
     try:
-        drafted = _of_truth(cells) or _of_numbers(cells) or _of_dates(cells)
+        drafted = _of_truth(cells) or _of_digits(cells) or _of_clocks(cells) or _of_numbers(cells) or _of_dates(cells)
     except _UnclearError as error:
         return Drafted(name, None, str(error))
     if drafted is None:
@@ -255,28 +281,58 @@ def _of_truth(cells: _Cells) -> Drafted | None:
 
 def _of_numbers(cells: _Cells) -> Drafted | None:
     """Return a column of numbers; None where most cells are none."""
-    if any(_LEADING_ZERO.fullmatch(text) for text in cells.texts):
-        return None  # a postcode is no number
-    found, reasons = cells.read(values.number)
-    commas = [i for i, reason in reasons.items() if "comma" in reason]
-    if not cells.are_most([*found, *commas]):
-        return None
-    if commas:
-        row, cell = cells.first(commas)
-        reason = next(reasons[i] for i in commas)
-        fix = "replace the commas of the column in the file"
-        raise InputError(f"column '{cells.name}', row {row}: {cell} {reason}; {fix} {ROWS}")
+    style = cells.style or NumberStyle()
+    found, _ = cells.read(partial(read_number, format=style.format(None)))
+    codes = _codes(cells, found)
     apart, rows = cells.distinct(found)
+    is_category = (style.has_sign and apart.size <= FEW) or (style.width and _is_code_column(cells, apart))
+    if not found or not cells.are_most([*found, *codes]) or is_category:
+        return None
     special = {values.text(code.value): code.rows for code in sentinels.of_numbers(apart, rows)}
     apart = apart[~np.isin(apart, [*map(float, special)])]
     whole = bool((apart == np.floor(apart)).all())
     if whole and (left_out := _no_measurement(cells.name, apart, int(rows.sum()) - sum(special.values()))):
         return left_out
     keys: dict[str, Any] = {"type": "integer" if whole else "number"}
-    if not whole and (decimals := int(values.decimals_of(apart).max())) <= values.MOST_DECIMALS:
+    decimals = 0 if whole else int(values.decimals_of(apart).max())
+    if 0 < decimals <= values.MOST_DECIMALS:
         keys["decimals"] = decimals
+    if form := style.format(decimals if decimals <= values.MOST_DECIMALS else None):
+        keys["format"] = form
     keys["edges"] = PRIVATE_EDGES
-    return _with_special(_with_unread(cells, keys, found), special)
+    special |= {cells.texts[i]: int(cells.counts[i]) for i in codes}
+    drafted = _with_unread(cells, keys, [*found, *codes])
+    return _with_special(drafted if drafted.remark else replace(drafted, remark=_style_remark(style)), special)
+
+
+def _codes(cells: _Cells, numbers: Collection[int]) -> list[int]:
+    """Return the cells that are short codes among numbers, such as A or <5; none where the numbers may be codes too.
+
+    Each stands in several rows, so that none is a slip of one row.
+    """
+    codes = [i for i in cells.known if i not in numbers and cells.counts[i] > 1 and is_code(cells.texts[i])]
+    among_many = len(numbers) > FEW and cells.counts[list(numbers)].sum() >= FEWEST * cells.rows
+    return codes if len(codes) <= FEW and (among_many or cells.are_most(list(numbers))) else []
+
+
+def _is_code_column(cells: _Cells, numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers with zeros before them are rather codes, such as postcodes."""
+    return numbers.size <= MANY or _CODE_NAME.search(cells.name) is not None
+
+
+def _style_remark(style: NumberStyle) -> str:
+    """Return what a person must look at in how numbers are written."""
+    if style.width:
+        return "numbers with zeros before them; if they are codes, they are type: string with labels: private"
+    if style.is_mixed:
+        return "some numbers stand without the sign of the others; are all in the same unit?"
+    if style.is_sure:
+        return ""
+    if style.group:
+        other = style.among({style.group: 1}).format(3)
+        return f'read as thousands; if the separator is a decimal one: type: number, decimals: 3, format: "{other}"'
+    other = style.among({",": 1}).format(0)
+    return f'read with three decimals; if the point stands between thousands: type: integer, format: "{other}"'
 
 
 def _with_special(drafted: Drafted, special: Mapping[str, int]) -> Drafted:
@@ -308,6 +364,59 @@ def _key(name: str, distinct: int, n: int, unit_type: str, found: str) -> Drafte
     return Drafted(name, None, what, f"{found}{what}", unit_type)
 
 
+def _of_digits(cells: _Cells) -> Drafted | None:
+    """Return a column of dates as whole numbers, such as 20240131, or with years of two digits; None of others."""
+    dates = {form: _in_format(cells, form) for form in (*DIGITS, *SHORT_YEARS)}
+    most = max(map(len, dates.values()))
+    best = [form for form, rows in dates.items() if len(rows) == most]
+    form, rows = best[0], dates[best[0]]
+    if not rows or not cells.are_most(rows):
+        return None
+    if "%y" in form:
+        if len(rows) <= FEW or len(rows) < len(cells.known):
+            return None
+        choice = " or ".join(f'"{one}"' for one in best)
+        raise _UnclearError(
+            "dates whose year has two digits; to use them, put the column under attributes with type: date, "
+            f"format: {choice} and pivot: the first of the hundred years that they lie in, such as {values.PIVOT}"
+        )
+    if len(best) > 1:
+        raise _UnclearError(_two_ways(best))
+    return _of_times(cells, cells.known, form)
+
+
+def _of_clocks(cells: _Cells) -> Drafted | None:
+    """Return a column of times of day, such as 08:30 or 0830; None of others."""
+    padded = any(_PADDED.fullmatch(cells.texts[i]) for i in cells.known)
+    found = {form: _in_format(cells, form) for form in CLOCKS}
+    form, times = max(found.items(), key=lambda item: len(item[1]))
+    hours = {values.moment(cells.column.listed[i], "hour", form) for i in times}
+    is_number = ":" not in form and not padded and not _CLOCK_NAME.search(cells.name)
+    if not times or not cells.are_most(times) or is_number or len(hours) < HOURS:
+        return None
+    keys = _time_keys([cells.column.listed[i] for i in times], form)
+    return _with_unread(cells, keys | {"edges": PRIVATE_EDGES | {"bounds": ["00:00", "24:00"]}}, times)
+
+
+def _in_format(cells: _Cells, form: str) -> list[int]:
+    """Return the cells that are dates of a format in years that a table may have; none if few of the first ones are."""
+    rows: list[int] = []
+    for seen, i in enumerate(cells.known):
+        if seen == FEW and len(rows) < FEW / 2:
+            return []
+        with suppress(ValueError):
+            rows += [i] if YEARS[0] <= values.day(Cell("text", cells.texts[i]), form) < YEARS[1] else []
+    return rows
+
+
+def _two_ways(forms: Sequence[str | None]) -> str:
+    choice = " or ".join(f'"{one}"' for one in forms)
+    return (
+        "dates that can be read in two ways; to use them, put the column under attributes with type: date and "
+        f"format: {choice}"
+    )
+
+
 def _of_dates(cells: _Cells) -> Drafted | None:
     """Return a column of dates or times; None where most cells are none.
 
@@ -327,20 +436,24 @@ def _of_dates(cells: _Cells) -> Drafted | None:
     likely = [form for form in rows if rows[form] >= MOST * cells.rows]
     form = None if None in best else best[0]
     if likely and (form is None or (len(best) == 1 and (most == cells.rows or best == likely))):
-        read = [i for i in cells.known if form in fits[i]]
-        keys = _time_keys([cells.column.listed[i] for i in read], form)
-        unit = keys.get("unit", "day")
-        times = {i: float(values.moment(cells.column.listed[i], unit, form)) for i in read}
-        codes = sentinels.of_times(*cells.distinct(times), unit)
-        special = {values.written_time(code.value, unit, form): code.rows for code in codes}
-        return _with_special(_with_unread(cells, keys | {"edges": PRIVATE_EDGES}, read), special)
+        return _of_times(cells, [i for i in cells.known if form in fits[i]], form)
     if most == cells.rows:
-        choice = " or ".join(f'"{one}"' for one in best)
-        raise _UnclearError(
-            "dates that can be read in two ways; to use them, put the column under attributes with type: date and "
-            f"format: {choice}"
-        )
+        raise _UnclearError(_two_ways(best))
     raise _UnclearError("dates that are written in several ways; write them in one, such as 2024-01-31")
+
+
+def _of_times(cells: _Cells, likely: Collection[int], form: str | None) -> Drafted:
+    """Return a column of dates or times of a format, which are among some cells."""
+    found, _ = cells.read(partial(values.moment, unit="second", format=form))
+    read = [i for i in likely if i in found]
+    keys = _time_keys([cells.column.listed[i] for i in read], form)
+    unit = keys.get("unit", "day")
+    times = {i: float(values.moment(cells.column.listed[i], unit, form)) for i in read}
+    codes = sentinels.of_times(*cells.distinct(times), unit)
+    special = {values.written_time(code.value, unit, form): code.rows for code in codes}
+    repeated = [i for i in cells.known if i not in times and form and _REPEATED.fullmatch(cells.texts[i])]
+    special |= {cells.texts[i]: int(cells.counts[i]) for i in repeated}
+    return _with_special(_with_unread(cells, keys | {"edges": PRIVATE_EDGES}, [*read, *repeated]), special)
 
 
 def _time_keys(cells: Collection[Any], form: str | None) -> dict[str, Any]:
@@ -384,9 +497,6 @@ def _of_strings(cells: _Cells) -> Drafted:
 
 def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:
     """Return what makes most texts no numbers or dates for us, though they are to a person: without and with a text."""
-    short = np.array([bool(_SHORT_DATE.fullmatch(t)) for t in here])
-    if weights[short].sum() >= MOST * weights.sum():
-        return _such_as("dates whose year has two digits", here[int(short.argmax())], "write them year-month-day")
     signs: Counter[tuple[str, ...]] = Counter()
     for written, weight in zip(here, weights.tolist(), strict=True):
         if found := _AMOUNT.fullmatch(written):
@@ -394,7 +504,7 @@ def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] |
     odd = [t for t in here if not t.replace(".", "").isdecimal()]
     if not odd or not signs or signs.most_common(1)[0][1] < MOST * weights.sum():
         return None
-    return _such_as("numbers with more than their digits", odd[0], "write the number alone")
+    return _such_as("numbers with more than their digits", odd[0], "write the number alone, or declare its `format`")
 
 
 def _such_as(what: str, cell: str, fix: str) -> tuple[str, str]:
@@ -408,7 +518,7 @@ HEAD = """\
 # its certificate covers that. Read off the rows, and named under `inferred`, are only choices from short public lists:
 #   type     what a column holds; with it `format`, `unit`, `zone`, `decimals`, and the two words of a boolean
 #   missing  the texts that mark a missing value
-#   special  numbers and dates that stand for no value, such as 9999: each gets a code of its own
+#   special  what stands for no value among numbers and dates, such as 9999, A or <5: each gets a code of its own
 # The choice of ignored columns and of the privacy unit was read off the rows, too.
 #
 # Your review:
@@ -431,6 +541,7 @@ LABELS = """\
 # file declares. They are public if they come from a questionnaire or a code book. Some programs, such as pandas, make
 # them from the rows: then write `labels: private`.
 """
+_COMMENTS = {"special": "  # no values of the column, it seems; take this line away if they are ordinary values"}
 
 
 def as_yaml(found: Draft, file: str) -> str:

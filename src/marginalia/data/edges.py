@@ -15,6 +15,7 @@ from marginalia.errors import InputError, unknown_name
 EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
 MOST_BINS = 4096
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+_TIME_OF_DAY = re.compile(r"(\d{1,2}:\d{2})(:\d{2})?", re.ASCII)
 _DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
@@ -39,6 +40,8 @@ def edges_of(raw: Any, facts: Mapping[str, Any]) -> tuple[float, ...]:
     (0.0, 4.5, 9.0)
     >>> edges_of({"from": 0, "to": 30, "steps": "1-3"}, {"type": "integer"})
     (0.0, 1.0, 3.0, 10.0, 30.0)
+    >>> edges_of(["00:00", "08:30", "24:00"], {"type": "timestamp", "unit": "minute"})
+    (0.0, 510.0, 1440.0)
     """
     if isinstance(raw, Mapping):
         if unknown := set(raw) - set(EDGE_KEYS):
@@ -112,6 +115,8 @@ def _edge(value: Any, facts: Mapping[str, Any]) -> float:
     if of_type == "timestamp":
         if facts.get("unit") not in get_args(values.Unit):
             raise InputError(f"a timestamp needs its 'unit': {', '.join(get_args(values.Unit))}")
+        if isinstance(value, str) and (found := _TIME_OF_DAY.fullmatch(value)):
+            value = "1970-01-02" if found[1] == "24:00" else f"1970-01-01 {value}"
         try:
             return float(values.whole_moment(value, facts["unit"], zone=zone))
         except ValueError as error:

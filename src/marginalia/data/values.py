@@ -22,7 +22,8 @@ SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second":
 MOST_DECIMALS = 6
 PIVOT = 1969  # first of the hundred years in which `strptime` reads years of two digits
 WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
-EPOCH = datetime.date(1970, 1, 1).toordinal()
+_EPOCH = datetime.date(1970, 1, 1)
+EPOCH = _EPOCH.toordinal()
 _TIME = re.compile(
     r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?"
     r"(?: ?(Z|UTC|GMT|([+-])(\d{2})(?::?(\d{2})(?::(\d{2}))?)?))?$"
@@ -337,11 +338,23 @@ def _clock(
         return _on_the_clock(_date_time(written, unit), zone)
     try:
         clock = datetime.datetime.strptime(_with_zeros(written, format), format)
+        if not has_day(format):
+            clock = datetime.datetime.combine(_EPOCH, clock.time())
         if pivot is not None:  # strptime has another hundred years
             clock = clock.replace(year=pivot + (clock.year - pivot) % 100)
         return _on_the_clock(clock, zone)
     except ValueError:
         raise ValueError(f"is not a date of format {format}") from None
+
+
+@cache
+def has_day(format: str) -> bool:
+    """Whether a format of times names a day; the times of others are those of 1970-01-01.
+
+    >>> has_day("%d.%m.%Y %H:%M"), has_day("%H%M")
+    (True, False)
+    """
+    return re.search("%[^HIMSfp%]", format) is not None
 
 
 @cache
@@ -353,7 +366,7 @@ def _digits_of(format: str) -> int:
 
 
 def _with_zeros(written: str, format: str) -> str:
-    """Return the digits of a date with the zero before them that is lost where the date was a number.
+    """Return the digits of a date or a time with the zeros before them that are lost where it was a number.
 
     Without it `strptime` would take 1012024 for 10 January. ValueError of another number of digits.
 
@@ -362,7 +375,7 @@ def _with_zeros(written: str, format: str) -> str:
     """
     if not (digits := _digits_of(format)):
         return written
-    lost = 0 if format.startswith(("%Y", "%y")) else 1
+    lost = 0 if format.startswith(("%Y", "%y")) else digits - 1 if format.startswith("%H") else 1
     if not (written.isascii() and written.isdigit() and digits - lost <= len(written) <= digits):
         raise ValueError
     return written.zfill(digits)
