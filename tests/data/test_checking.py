@@ -53,8 +53,8 @@ def test_raw_values_that_have_no_code_are_counted_by_reason(tmp_path):
     path = write(tmp_path, "id;age;ward\n1;17;a\n2;70;c\n3;66;a\n4;1,5;a\n5;1;b\n6;;a\n")
     assert [line.split(";")[0] for line in check(path, domain)] == [
         "column 'age': 2 of 6 rows: '70' in row 1 is outside the bins from 0 to 65 (left-closed)",
-        "column 'age': 1 of 6 rows: '1,5' in row 3 has a comma: numbers are read with a decimal point and without "
-        "separators of thousands",
+        "column 'age': 1 of 6 rows: '1,5' in row 3 has a comma: `format` declares how numbers are written, such as "
+        "#.##0,00",
         "column 'age': 1 of 6 rows: an empty cell in row 5 has no code",
         "column 'ward': 1 of 6 rows: 'c' in row 1 is not among the labels a, b",
         "column 'age': 1 of 6 rows: age=0 with ward=b in row 4 is a structural zero of the domain",

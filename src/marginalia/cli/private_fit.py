@@ -169,7 +169,6 @@ class PrivateFit:
     def _learned(self, domain: Domain, ledger: Ledger | None) -> list[str]:
         """Return a line for each column whose labels or edges the fit has learned, and one for the rows per unit."""
         from marginalia.data.units import BoughtUnit
-        from marginalia.data.values import iso
 
         lines = []
         if isinstance(self.rows.unit, BoughtUnit) and ledger is not None:
@@ -180,7 +179,7 @@ class PrivateFit:
                 lines.append(f"{column.name}: {column.n_values} labels")
                 continue
             ends, unit = column.edges[:: column.n_values], column.counted_in
-            first, last = (f"{e:g}" if unit is None else iso(e, unit) for e in ends)
+            first, last = (f"{e:g}" if unit is None else column.time_text(e) for e in ends)
             lines.append(f"{column.name}: {column.n_values} bins from {first} to {last}")
         return lines
 

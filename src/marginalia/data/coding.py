@@ -368,7 +368,7 @@ class Coder:
         edges, unit = self.column.edges, self.column.counted_in
         if edges is None:
             return self._no_label()
-        first, last = (f"{e:g}" if unit is None else values.iso(e, unit) for e in (edges[0], edges[-1]))
+        first, last = (f"{e:g}" if unit is None else self.column.time_text(e) for e in (edges[0], edges[-1]))
         return (
             f"is outside the bins from {first} to {last} (left-closed)",
             f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",

@@ -290,7 +290,7 @@ class Column(Strict, json_schema_extra=_file_forms):
         content |= self.model_dump(mode="json", exclude_defaults=True, exclude={"private"})
         unit, private = self.counted_in, self.private
         if unit is not None and self.edges is not None:  # the first whole unit of a bin
-            content["edges"] = [values.iso(math.ceil(edge), unit) for edge in self.edges]
+            content["edges"] = [self.time_text(math.ceil(edge)) for edge in self.edges]
         if private is not None:
             del content["size"]
         if private == "labels":
@@ -298,7 +298,7 @@ class Column(Strict, json_schema_extra=_file_forms):
         elif private is not None:
             content["edges"] = {"private": private.rule, "bins": private.bins}
             if private.bounds is not None:
-                content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in private.bounds]
+                content["edges"]["bounds"] = [b if unit is None else self.time_text(b) for b in private.bounds]
             if private.points:
                 content["points"] = list(private.points)
         return content
@@ -441,6 +441,20 @@ class Column(Strict, json_schema_extra=_file_forms):
     def counted_in(self) -> Unit | None:
         """The unit since 1970-01-01T00:00 in which the values of a date or timestamp are counted; None of others."""
         return "day" if self.type == "date" else self.unit
+
+    def time_text(self, count: float) -> str:
+        """Return the ISO text of a date or time of the column, without the day where it is a time of day.
+
+        >>> column = Column("at", 1, edges=(0, 1440), type="timestamp", unit="minute", format="%H%M")
+        >>> column.time_text(510), column.time_text(1440)
+        ('08:30', '24:00')
+        """
+        assert self.counted_in is not None
+        iso = values.iso(count, self.counted_in)
+        if self.format is None or values.has_day(self.format):
+            return iso
+        day, _, clock = iso.partition("T")
+        return clock if day == "1970-01-01" else "24:00"
 
     @property
     def holds_codes(self) -> bool:

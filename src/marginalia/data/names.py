@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from marginalia.data.column import Column
-from marginalia.data.values import iso
 
 
 def code_names(attribute: Column) -> list[str]:
@@ -31,5 +30,5 @@ def code_names(attribute: Column) -> list[str]:
 
 
 def edge_text(attribute: Column, edge: float) -> str:
-    """Return an edge of a bin: a number, or a date or time in ISO form."""
-    return f"{edge:.10g}" if attribute.counted_in is None else iso(edge, attribute.counted_in)
+    """Return an edge of a bin: a number, a date or time in ISO form, or a time of day."""
+    return f"{edge:.10g}" if attribute.counted_in is None else attribute.time_text(edge)

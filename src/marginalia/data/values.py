@@ -135,7 +135,7 @@ def number(value: Any, *, infinite: bool = False) -> float:
     1500.0
     >>> number("1,5")
     Traceback (most recent call last):
-    ValueError: has a comma: numbers are read with a decimal point and without separators of thousands
+    ValueError: has a comma: `format` declares how numbers are written, such as #.##0,00
     """
     kind, written = cell_of(value)
     try:
@@ -145,7 +145,7 @@ def number(value: Any, *, infinite: bool = False) -> float:
     if math.isfinite(result) or (infinite and math.isinf(result)):
         return result
     if kind == "text" and _WITH_COMMA.match(written):
-        raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
+        raise ValueError("has a comma: `format` declares how numbers are written, such as #.##0,00")
     raise ValueError("is not a number")
 
 

@@ -118,7 +118,7 @@ def class_labels(attribute: Column) -> NDArray[Any]:
         if attribute.labels is not None:
             return np.array(attribute.labels)
         unit = attribute.counted_in
-        ends = [f"{e:.12g}" if unit is None else values.iso(e, unit) for e in attribute.edges]
+        ends = [f"{e:.12g}" if unit is None else attribute.time_text(e) for e in attribute.edges]
         return np.array([f"[{a}, {b})" for a, b in pairwise(ends)])
     if attribute.type == "boolean":
         return np.array([False, True])
