@@ -321,6 +321,9 @@ def test_frictionless(tmp_path, package):
         ({"fields": [{"type": "string"}]}, r"not the form of frictionless \(KeyError: 'name'\)"),
         ({"fields": [{"name": "a", "type": "list"}]}, r"no column can be used; ignored: a \(values of type list\)"),
         ({"a": {"possible_values": []}}, "not the form of dpsynth"),
+        ({"resources": []}, "the file describes no table"),
+        ({"METADATA_SPEC_VERSION": "V1", "tables": {}}, "the file describes no table"),
+        ({"a": {"min_value": 5, "max_value": 1}}, "no column can be used; ignored: a .bounds are two numbers"),
         ("{", "not valid JSON"),
     ],
 )
@@ -340,6 +343,13 @@ def test_rows_are_coded_by_what_was_imported(tmp_path):
     domain = Domain.from_dict(found.content())
     rows = {column.name: [str((column.labels or ["1"])[0])] * 2 for column in domain} | {"notes": ["a text", "b"]}
     assert RawTable.of(pd.DataFrame(rows), domain).n_rows == 2
+
+
+@pytest.mark.parametrize("values", [["x", None, "y"], ["x", "y", float("nan")]])
+def test_no_value_among_values_is_a_gap(tmp_path, values):
+    for content in ({"dtype": "object", "values": values}, {"possible_values": values}):
+        column = imported(tmp_path, {"a": content})[1]["a"]
+        assert (column["labels"], column["missing"]) == (["x", "y"], [])
 
 
 def test_the_command_writes_a_domain_file_and_says_what_is_missing(tmp_path, call):

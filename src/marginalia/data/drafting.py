@@ -574,10 +574,8 @@ def as_yaml(found: Draft, file: str) -> str:
         if column.keys is not None:
             lines.append(f"  - name: {_scalar(column.name)}")
             lines += [f"    # {column.remark}"] if column.remark else []
-            lines += [
-                f"    {key}: {_scalar(value)}{_COMMENTS.get(key, '') * bool(column.special)}"
-                for key, value in column.keys.items()
-            ]
+            comments = _COMMENTS if column.special else {}
+            lines += [f"    {key}: {_scalar(value)}{comments.get(key, '')}" for key, value in column.keys.items()]
     return "\n".join(lines) + "\n"
 
 

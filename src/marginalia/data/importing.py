@@ -238,6 +238,8 @@ def _mappings(content: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, A
 
 def _one_of(tables: Mapping[str, Any], wanted: str | None) -> tuple[str, Any]:
     """Return the table that is wanted, which need not be named where there is one."""
+    if not tables:
+        raise InputError("the file describes no table")
     if wanted is not None and wanted not in tables:
         raise unknown_name("table", wanted, tables)
     if wanted is None and len(tables) != 1:
@@ -263,6 +265,9 @@ def _numeric(of_type: str, low: Any, high: Any, **more: Any) -> tuple[dict[str, 
 
 def _labelled(values: Sequence[Any], *, texts: bool = False) -> dict[str, Any]:
     """Return the keys of a column with these values: of text, whole numbers, numbers or truth values."""
+    known = [value for value in values if value is not None and value == value]
+    if len(known) < len(values):
+        return _labelled(known, texts=texts) | {"missing": []}
     kinds = {type(value) for value in values}
     if kinds == {bool}:
         return {"type": "boolean"}

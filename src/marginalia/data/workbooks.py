@@ -39,6 +39,12 @@ def read_sheet(path: str, sheet: str | None = None) -> pd.DataFrame:
     ------
     InputError
         The file is no workbook, several sheets have cells, a row is longer than the header; openpyxl is not installed.
+
+    Examples
+    --------
+    >>> read_sheet("no/such/file.xlsx")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: ...
     """
     import pandas as pd
 
