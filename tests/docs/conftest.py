@@ -30,7 +30,7 @@ def repository(tmp_path, monkeypatch):
 def follow(repository, call, capsys):
     """Run one command of a page: ``marginalia`` and scripts in this process, the rest as programs beside it."""
 
-    def run(command: str, printed: str) -> None:
+    def run(command: str, printed: str) -> str:
         program, *arguments = shlex.split(command)
         if program == "marginalia":
             code, out, err = call(*arguments)
@@ -45,5 +45,6 @@ def follow(repository, call, capsys):
             assert done.returncode == 0, f"{command}\n{done.stderr}"
             out = done.stderr + done.stdout if "snakemake" in program else done.stdout
         assert not printed or printed_as(printed, out), f"{command} printed\n{out}"
+        return out
 
     return run

@@ -20,6 +20,12 @@ def test_committed_findings_are_those_of_the_results():
     assert (DOCS / "front.csv").read_text() == front.findings().to_csv(index=False, lineterminator="\n")
 
 
+def test_the_readme_states_the_findings():
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    for row in front.findings().itertuples():
+        assert f"- {row.finding}. {row.more}\n" in text
+
+
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=12))
 def test_names_are_apart_in_order_and_not_far(places):
     places = sorted(places)

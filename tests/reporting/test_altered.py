@@ -83,8 +83,8 @@ def figure(place, rng):
 def readme(place, rng):
     path = place / "README.md"
     text = path.read_text()
-    start = text.index("<!-- table: results/paper/claims.csv ")
-    path.write_text(_digit(text, rng, text.index("| ---", start), text.index("<!-- end -->", start)))
+    shown = text.index("-->", text.index("<!-- value: results/paper/claims.csv "))
+    path.write_text(_digit(text, rng, shown, text.index("<!-- end -->", shown)))
 
 
 KINDS = (cell, verdict, row, claim_count, figure, readme)
