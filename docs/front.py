@@ -194,8 +194,9 @@ def findings() -> pd.DataFrame:
     rows = {
         **ranking(),
         f"Our AIM engine is {compiled} as fast as the reference implementation, for a fit at least as close": (
-            f"CPU time; {cold} with the compilation of the reference; a whole run on Adult at ε = 0.05, where the reference "
-            f"compiles in every round: {reference / ours:,.0f} times (error {error:.4f}, reference {their_error:.4f})",
+            f"CPU time; {cold} with the compilation of the reference; a whole run on Adult at ε = 0.05, where the "
+            f"reference compiles in every round: {reference / ours:,.0f} times (error {error:.4f}, "
+            f"reference {their_error:.4f})",
             "benchmarks.md",
         ),
         f"The published noise of Chebyshev moment matching spends {spent.min():.1f} to {spent.max():.1f} times its ε": (
