@@ -177,10 +177,10 @@ def test_the_least_epsilon_is_one_that_objective_perturbation_can_keep(call, fol
 
 
 def test_a_public_number_of_rows_is_held_against_delta(call, folder):
-    code, _, err = call(*replaced(FIT, relation="replace_one", delta="0.006"))
+    code, _, err = call(*replaced(FIT, delta="0.006"))
     assert code == 0
     assert "delta 0.006 is not below 1 in the 200 rows" in err
-    assert "rows" not in call(*replaced(FIT, delta="0.006"))[2]  # their number is private
+    assert "rows" not in call(*replaced(FIT, relation="add_remove", delta="0.006"))[2]  # their number is private
 
 
 def test_a_failed_check_of_the_output_comes_before_the_data(call, folder):

@@ -45,7 +45,7 @@ def test_a_regression_is_printed_as_statisticians_know_it(release):
     assert result.exit_code == 0
     assert "C(sex)[T.M]" in result.output
     assert "kappa" in result.output
-    assert "a private number of rows" in result.output
+    assert "4,000 rows" in result.output
 
 
 @pytest.mark.slow
