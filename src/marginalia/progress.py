@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from threading import Timer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def no_progress() -> Iterator[None]:
 
 
 @contextmanager
-def showing(label: str = "", *, quiet: bool = False, stay: bool = False) -> Iterator[None]:
+def showing(label: str = "", *, quiet: bool = False, stay: bool = False, after: float = 0.0) -> Iterator[None]:
     """Show `label` with the time since, and under it the bars of the body, where standard error is a terminal.
 
     Parameters
@@ -43,6 +44,8 @@ def showing(label: str = "", *, quiet: bool = False, stay: bool = False) -> Iter
         Show nothing.
     stay : bool
         Show them anywhere, and leave them there at the end.
+    after : float, default 0.0
+        Seconds before they are shown. A body that ends earlier shows nothing.
 
     >>> with showing("fitting", quiet=True):
     ...     pass
@@ -66,14 +69,21 @@ def showing(label: str = "", *, quiet: bool = False, stay: bool = False) -> Iter
         *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
     )
     where = Console(stderr=True)
-    with Progress(*columns, console=where, transient=not stay, refresh_per_second=4) as display:
-        if label:
-            display.add_task(label, total=None)
-        before = _display.set(display)
-        try:
-            yield
-        finally:
-            _display.reset(before)
+    display = Progress(*columns, console=where, transient=not stay, refresh_per_second=4)
+    if label:
+        display.add_task(label, total=None)
+    start = Timer(after, display.start)
+    start.daemon = True
+    before = _display.set(display)
+    try:
+        start.start() if after else display.start()
+        yield
+    finally:
+        if after:
+            start.cancel()
+            start.join()
+        display.stop()
+        _display.reset(before)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression
 from marginalia.inference.formulas import design
-from marginalia.inference.sets import Linear
 from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
@@ -158,12 +157,10 @@ def test_joint_sets_cover_exactly_and_coefficients_at_least(epsilon, relation):
     made = fitted(table, declare("c ~ C(a) + b"), epsilon, relation)
     exact, rng = exact_of(made, table), np.random.default_rng(2)
     truth = [c.estimate for c in regression(replace(made.declared_, values=exact), "c ~ C(a) + b").coefficients]
-    of, p, hits = regression(made, "c ~ C(a) + b", confidence=0.9), len(truth), 0
-    L = made.declared_.places(design(made.declared_, "c ~ C(a) + b"))
-    noise = L * np.sqrt(made.declared_.variances)
+    of, hits = regression(made, "c ~ C(a) + b", confidence=0.9), 0
+    formula = design(made.declared_, "c ~ C(a) + b")
     for _ in range(DRAWS):
-        sums = redrawn(made.declared_, exact, rng).values
-        drawn = Linear((L @ sums).reshape(p, p + 1), noise @ noise.T)
+        drawn = redrawn(made.declared_, exact, rng).equations(formula, "gaussian")
         hits += replace(of, equations=drawn).covers(truth)
     assert about(hits, DRAWS, 0.9)
     assert about(DRAWS - hits, DRAWS, 0.1)

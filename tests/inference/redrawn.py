@@ -8,6 +8,8 @@ from scipy.stats import binom
 from marginalia.data import Domain, Table
 from marginalia.inference import Release
 from marginalia.inference.estimates import ResidualEstimates
+from marginalia.inference.noise import Noise
+from marginalia.inference.sets import Linear
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
@@ -37,6 +39,15 @@ class Redrawn:
             for q, exact in self.exact.items()
         ]
         return Release(self.domain, (ResidualEstimates(self.domain, answers, self.n_rows),), self.n_rows)
+
+
+def with_covariance(H, K):
+    """Linear equations whose entries have any covariance K, in C order: one term for each direction."""
+    p, q = H.shape
+    spectrum, vectors = np.linalg.eigh(K)
+    terms = np.zeros((p * q, q, q))
+    terms[:, 1:] = (vectors * np.sqrt(np.maximum(spectrum, 0.0))).T.reshape(p * q, p, q)
+    return Linear(H, Noise(np.eye(q)[1:], np.eye(q), np.zeros((q, q)), terms.reshape(p * q, q * q)))
 
 
 def pairs(names):

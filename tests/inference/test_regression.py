@@ -19,7 +19,7 @@ from marginalia.inference import Release, regression, regressions
 from marginalia.inference.estimates import ResidualEstimates
 from marginalia.inference.formulas import design
 from marginalia.inference.regressions import equations_of
-from marginalia.inference.sets import p_value, profile, wald_errors
+from marginalia.inference.sets import Solution
 from marginalia.synthesis import ResidualPlanner
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
@@ -93,11 +93,11 @@ def test_the_noise_of_counts_is_the_same_as_a_matrix_and_axis_by_axis(table, mon
     of, b = design(release, FORMULA, binary=True), np.linspace(-0.5, 0.5, 5)
     x = np.arange(5.0)
     dense = equations_of(release, of, "binomial")
-    expected = dense.variance(b), dense.slope_of_variance(b, x)
+    expected = dense.variance(b), dense.corrected_jacobian(b, x)
     monkeypatch.setattr(regressions, "_DENSE", 0)
     axes = equations_of(release, of, "binomial")
     assert axes.variance(b) == pytest.approx(expected[0], rel=1e-9)
-    assert axes.slope_of_variance(b, x) == pytest.approx(expected[1], rel=1e-9)
+    assert axes.corrected_jacobian(b, x) == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_p_values_of_a_true_zero_are_small_as_often_as_they_say(family, redraws)
     for _ in range(redraws):
         equations = equations_of(drawn.draw(rng), of, family)
         at_infinity = equations.distance_at_infinity() if family == "gaussian" else 0.0  # 0: doubted
-        found.append(p_value(equations, equations.solve(), 1, 1, at_infinity))
+        found.append(Solution(equations, equations.solve()).p_value(1, 1, at_infinity))
     for level in (0.01, 0.05, 0.1, 0.5):
         small = sum(p < level for p in found)
         assert about(redraws - small, redraws, 1 - level)
@@ -180,8 +180,8 @@ def test_guaranteed_sets_hold_for_the_coefficient_chosen_after_looking():
     for _ in range(1000):
         equations = equations_of(drawn.draw(rng), of, "gaussian")
         b = equations.solve()
-        worst = int(np.argmax(np.abs(b - true) / wald_errors(equations, b)))  # the least lucky choice
-        distance = profile(equations, true, worst, float(true[worst]), true)[0]
+        worst = int(np.argmax(np.abs(b - true) / Solution(equations, b).errors))  # the least lucky choice
+        distance = Solution(equations, true).profile(worst, float(true[worst]), true)[0]
         single, at_once = single + (distance <= one), at_once + (distance <= all_)
     assert at_least(at_once, 1000, 0.9)
     assert single < 850  # sets for one coefficient that was fixed beforehand

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from redrawn import with_covariance
 from scipy import optimize, stats
 from tiers import others_slow
 
-from marginalia.inference.sets import Linear, coefficient, interval, profile, wald_errors
+from marginalia.inference.sets import Solution
 
 
 def noisy(seed, p=3, noise=0.05):
@@ -17,14 +18,16 @@ def noisy(seed, p=3, noise=0.05):
     G, b = X.T @ X, rng.normal(size=p)
     mixed = rng.normal(size=((p * (p + 1)), 8)) * noise
     K = mixed @ mixed.T + noise**2 * np.eye(p * (p + 1))
-    return Linear(np.column_stack([G @ b, G]), K)
+    return with_covariance(np.column_stack([G @ b, G]), K)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_slopes_are_derivatives(seed):
     equations, b = noisy(seed), np.random.default_rng(seed).normal(size=3)
     numeric = optimize.approx_fprime(b, equations.distance, 1e-7)
-    np.testing.assert_allclose(equations.slope(b), numeric, rtol=1e-3, atol=1e-3 * np.abs(numeric).max())
+    distance, slope, _ = equations.local(b)
+    assert distance == pytest.approx(equations.distance(b))
+    np.testing.assert_allclose(slope, numeric, rtol=1e-3, atol=1e-3 * np.abs(numeric).max())
 
 
 @pytest.mark.parametrize(("seed", "noise"), others_slow([(0, 0.002), (1, 0.02), (2, 0.02), (3, 0.05)]))
@@ -32,7 +35,7 @@ def test_ends_lie_where_the_least_distance_reaches_the_quantile(seed, noise):
     equations = noisy(seed, noise=noise)
     b, q = equations.solve(), stats.chi2.ppf(0.95, 1)
     for j in range(3):
-        low, high = interval(equations, b, j, q, unbounded=equations.distance_at_infinity() < q)
+        low, high = Solution(equations, b).interval(j, q, unbounded=equations.distance_at_infinity() < q)
         assert low < b[j] < high
         for end in (low, high):
             if math.isfinite(end):
@@ -85,38 +88,38 @@ def test_kappa_of_a_dummy_is_the_distance_of_its_count_from_none_and_from_all():
     noise = np.zeros((6, 3))
     noise[0, 0] = noise[3, 1] = sigma
     noise[[2, 4, 5], 2] = sigma  # one noisy count in three places
-    assert Linear(H, noise @ noise.T).distance_at_infinity() == pytest.approx((ones / sigma) ** 2)
+    assert with_covariance(H, noise @ noise.T).distance_at_infinity() == pytest.approx((ones / sigma) ** 2)
 
 
 def test_one_unknown_gives_the_set_of_fieller():
     a, g, s_a, s_g, q = 3.0, 2.0, 0.5, 0.3, stats.chi2.ppf(0.9, 1)
-    equations = Linear(np.array([[a, g]]), np.diag([s_a**2, s_g**2]))
+    equations = with_covariance(np.array([[a, g]]), np.diag([s_a**2, s_g**2]))
+    solution = Solution(equations, equations.solve())
     roots = np.sort(np.roots([g * g - q * s_g**2, -2 * a * g, a * a - q * s_a**2]))
-    np.testing.assert_allclose(interval(equations, equations.solve(), 0, q), roots, rtol=1e-5)
+    np.testing.assert_allclose(solution.interval(0, q), roots, rtol=1e-5)
     assert equations.one_form()
-    assert (
-        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, at_infinity=math.inf).label
-        == "exact"
-    )
+    found = solution.coefficient("x", 0, confidence=0.9, guaranteed=False, at_infinity=math.inf)
+    assert found.label == "exact"
 
 
 def test_only_the_form_that_proves_it_is_called_exact():
     general = noisy(0)
-    b = general.solve()
+    solution = Solution(general, general.solve())
     assert not general.one_form()
     labels = {
-        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, at_infinity=math.inf).label
+        guaranteed: solution.coefficient("x", 0, confidence=0.9, guaranteed=guaranteed, at_infinity=math.inf).label
         for guaranteed in (False, True)
     }
     assert labels == {False: "asymptotic", True: "certified"}
     omega, W = np.diag([1.0, 2.0, 3.0, 0.5]), np.array([[2.0, 0.3, 0], [0.3, 1, 0], [0, 0, 1]])
-    assert Linear(np.ones((3, 4)), np.kron(W, omega)).one_form()
+    assert with_covariance(np.ones((3, 4)), np.kron(W, omega)).one_form()
 
 
 def test_noise_that_hides_a_coefficient_gives_all_of_the_line():
-    equations = Linear(np.array([[3.0, 0.1]]), np.diag([0.01, 1.0]))
+    equations = with_covariance(np.array([[3.0, 0.1]]), np.diag([0.01, 1.0]))
     assert equations.distance_at_infinity() == pytest.approx(0.01)
-    found = coefficient(equations, "x", equations.solve(), 0, confidence=0.95, guaranteed=False, at_infinity=0.01)
+    solution = Solution(equations, equations.solve())
+    found = solution.coefficient("x", 0, confidence=0.95, guaranteed=False, at_infinity=0.01)
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert not found.bounded
 
@@ -125,7 +128,7 @@ def test_sets_widen_with_noise_and_confidence():
     widths = []
     for noise, confidence in ((0.001, 0.9), (0.001, 0.99), (0.004, 0.99)):
         equations = noisy(1, noise=noise)
-        low, high = interval(equations, equations.solve(), 0, stats.chi2.ppf(confidence, 1))
+        low, high = Solution(equations, equations.solve()).interval(0, stats.chi2.ppf(confidence, 1))
         widths.append(high - low)
     assert widths == sorted(widths)
 
@@ -133,16 +136,29 @@ def test_sets_widen_with_noise_and_confidence():
 def test_small_noise_gives_the_intervals_of_the_linearisation():
     equations = noisy(2, noise=1e-5)
     b = equations.solve()
-    low, high = interval(equations, b, 1, 4.0)
-    assert (high - low) / 4 == pytest.approx(wald_errors(equations, b)[1], rel=1e-3)
-    assert profile(equations, b, 1, b[1], b)[0] == pytest.approx(0.0, abs=1e-9)
+    solution = Solution(equations, b)
+    low, high = solution.interval(1, 4.0)
+    assert (high - low) / 4 == pytest.approx(solution.errors[1], rel=1e-3)
+    assert solution.profile(1, b[1], b)[0] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_sets_at_p_degrees_are_certified_whatever_the_form():
     omega, W = np.diag([1.0, 2.0, 3.0, 0.5]), np.eye(3)
     H = np.column_stack([np.ones(3), 50 * np.eye(3)])
-    equations = Linear(H, np.kron(W, omega))
+    equations = with_covariance(H, np.kron(W, omega))
     of = {"confidence": 0.9, "at_infinity": equations.distance_at_infinity()}
-    b = equations.solve()
-    assert coefficient(equations, "x", b, 0, guaranteed=True, **of).label == "certified"
-    assert coefficient(equations, "x", b, 0, guaranteed=False, **of).label == "exact"
+    solution = Solution(equations, equations.solve())
+    assert solution.coefficient("x", 0, guaranteed=True, **of).label == "certified"
+    assert solution.coefficient("x", 0, guaranteed=False, **of).label == "exact"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_p_values_without_a_finite_set_reject_nothing(seed):
+    equations = noisy(seed, noise=0.3)
+    kappa, q = equations.distance_at_infinity(), stats.chi2.ppf(0.95, 1)
+    assert kappa < q
+    solution = Solution(equations, equations.solve())
+    for j in range(3):
+        found = solution.coefficient("x", j, confidence=0.95, guaranteed=False, at_infinity=kappa)
+        assert not found.bounded
+        assert found.p_value >= stats.chi2.sf(kappa, 1) > 0.05

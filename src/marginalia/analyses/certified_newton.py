@@ -51,7 +51,8 @@ import numpy as np
 from scipy import stats
 
 from marginalia.inference.estimates import Array
-from marginalia.inference.sets import Linear
+from marginalia.inference.noise import Noise
+from marginalia.inference.sets import Linear, Solution
 
 SHARES = (0.45, 0.1, 0.45)  # of the error allowed: distance, bending, coefficients
 
@@ -161,8 +162,8 @@ class CertifiedNewton(Linear):
     ----------
     H : ndarray of shape (p, p + 1)
         [ŝ + Ĥ b_1, Ĥ].
-    K : ndarray of shape (p (p + 1), p (p + 1))
-        Covariance of the entries of H.
+    noise : Noise
+        Of the entries of H.
     point : NewtonPoint
     columns : ndarray of shape (p, p)
         Coefficient j is row j times b in columns of the basis.
@@ -170,15 +171,15 @@ class CertifiedNewton(Linear):
 
     approximate = True
 
-    def __init__(self, H: Array, K: Array, point: NewtonPoint, columns: Array) -> None:
-        super().__init__(H, K)
+    def __init__(self, H: Array, noise: Noise, point: NewtonPoint, columns: Array) -> None:
+        super().__init__(H, noise)
         self.point, self._columns = point, columns
 
     def one_form(self) -> bool:
         """Return False: the equations are approximate."""
         return False
 
-    def guaranteed(self, b: Array, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
+    def guaranteed(self, solution: Solution, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
         """Return the certified interval of coefficient j; see the module."""
         low, high = self.point.within(self._columns[j], confidence)
         if self.extra is None or not math.isfinite(high):

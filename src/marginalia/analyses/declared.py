@@ -7,6 +7,7 @@ linear in the sums, and the sets of `sets` are valid as for other releases.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from marginalia.analyses.basis import Basis, FeatureBlock
 from marginalia.analyses.logistic import NoisyScore
@@ -24,6 +24,7 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
+from marginalia.inference.noise import Noise
 from marginalia.inference.regressions import ReleasedSums
 from marginalia.inference.sets import Equations, Linear
 
@@ -67,34 +68,22 @@ class Declared(ReleasedSums):
         return matching[0].equations(of)
 
     def _linear(self, of: Design, ridge: float) -> Linear:
-        L, p = self.places(of), len(of.features)
-        H = (L @ self.values).reshape(p, p + 1)
-        H[:, 1:] += ridge * np.eye(p)
-        noise = L * np.sqrt(self.variances)
-        return Linear(H, noise @ noise.T)
-
-    def places(self, of: Design) -> Array:
-        """Return L with H = L·sums: the entries of [X'y, X'X] in C order, shape (p (p + 1), sums)."""
         rows = np.array([self.basis.coefficients(f) for f in (of.y, *of.features)])
         used = np.flatnonzero(np.abs(rows).max(axis=0))
-        place = {int(c): i for i, c in enumerate(used)}
-        at, sums, weights = [], [], []
-        for a in used:
-            for c in used:
-                if not self._needs(rows, int(a), int(c)):
-                    continue
-                pair = (min(int(a), int(c)), max(int(a), int(c)))
-                if pair not in self.products:
-                    names = " and ".join(self.basis.blocks[self.basis.block_of(x)].name for x in pair)
-                    raise InputError(f"the product of {names} was not declared together in one analysis: release it")
-                for t, weight in self.products[pair].items():
-                    at.append(place[int(a)] * len(used) + place[int(c)])
-                    sums.append(t)
-                    weights.append(weight)
-        shape = (len(used) ** 2, len(self.values))
-        products = sparse.csr_array((weights, (at, sums)), shape=shape)
-        x, all_ = sparse.csr_array(rows[1:, used]), sparse.csr_array(rows[:, used])
-        return np.asarray((sparse.kron(x, all_, format="csr") @ products).toarray())
+        rows = rows[:, used]
+        S, sums = np.zeros((len(used),) * 2), {}
+        for i, j in itertools.combinations_with_replacement(range(len(used)), 2):
+            if not self._needs(rows, i, j):
+                continue
+            pair = int(used[i]), int(used[j])
+            if pair not in self.products:
+                names = " and ".join(self.basis.blocks[self.basis.block_of(x)].name for x in pair)
+                raise InputError(f"the product of {names} was not declared together in one analysis: release it")
+            sums[i, j] = self.products[pair]
+            S[i, j] = S[j, i] = sum(weight * float(self.values[t]) for t, weight in sums[i, j].items())
+        H = rows[1:] @ S @ rows.T
+        H[:, 1:] += ridge * np.eye(len(of.features))
+        return Linear(H, Noise.of_sums(rows[1:], rows.T, sums, np.sqrt(self.variances)))
 
     @staticmethod
     def _needs(rows: Array, a: int, c: int) -> bool:

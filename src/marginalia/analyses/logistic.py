@@ -12,6 +12,7 @@ from marginalia.analyses.basis import Basis
 from marginalia.analyses.certified_newton import CertifiedNewton, NewtonPoint
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
+from marginalia.inference.noise import Noise
 
 _MOST_POINTS = 200_000
 
@@ -63,18 +64,20 @@ class NoisyScore:
             for t, weight in sums.items():
                 places[t, a, c] = places[t, c, a] = weight
         A = np.array([self.basis.coefficients(f) for f in of.features])
-        # Entries of [s + H b_1, H] in the columns of the formula, as sums of score and Hessian.
-        by_score = np.zeros((p, p + 1, p))
-        by_score[:, 0] = A
-        by_sums = np.zeros((p, p + 1, len(self.sums)))
-        by_sums[:, 0] = np.einsum("ja,tac,c->jt", A, places, self.b)
-        by_sums[:, 1:] = np.einsum("ja,tac,kc->jkt", A, places, A)
-        H = by_score @ self.score + by_sums @ self.sums
-        S, T = by_score.reshape(-1, p), by_sums.reshape(-1, len(self.sums))
-        K = (S * (self.main + self.after)) @ S.T + (T * self.variances) @ T.T
-        hessian = np.tensordot(self.sums, places, axes=1)
-        noise = (self.main, self.after, hessian, self.prior, places, self.variances)
-        return CertifiedNewton(H, K, NewtonPoint(self.b, self.score, *noise, self._reach()), np.linalg.inv(A.T))
+        # Coordinates: the score, then the columns of the basis. The equations are s + H (b_1 - b) = 0 in the latter.
+        S, right = np.zeros((p + 1, p + 1)), np.zeros((p + 1, p + 1))
+        S[1:, 0] = S[0, 1:] = self.score
+        S[1:, 1:] = np.tensordot(self.sums, places, axes=1)
+        right[0, 0], right[1:, 0], right[1:, 1:] = 1.0, self.b, A.T
+        left = np.column_stack([np.zeros(p), A])
+        count = len(self.sums)
+        entries: dict[tuple[int, int], dict[int, float]] = {(0, a + 1): {count + a: 1.0} for a in range(p)}
+        entries |= {(a + 1, c + 1): dict(sums) for (a, c), sums in products.items()}
+        deviations = np.sqrt(np.concatenate([self.variances, self.main + self.after]))
+        noise = Noise.of_sums(left, right, entries, deviations)
+        known = (self.main, self.after, S[1:, 1:], self.prior, places, self.variances)
+        point = NewtonPoint(self.b, self.score, *known, self._reach())
+        return CertifiedNewton(left @ S @ right, noise, point, np.linalg.inv(A.T))
 
     def _reach(self) -> Array:
         """Return points whose hull contains all records: extremes of each block, in all combinations."""

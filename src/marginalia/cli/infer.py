@@ -12,6 +12,7 @@ import typer
 
 from marginalia.cli.shared import Answer, check_out
 from marginalia.errors import InputError
+from marginalia.progress import showing
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from marginalia.inference.release import Release
     from marginalia.inference.sets import Coefficient
     from marginalia.synthesis.base import Synthesizer
+
+_PATIENCE = 5.0  # seconds before progress is shown
 
 
 def infer(
@@ -95,14 +98,15 @@ def infer(
 
     model = load_synthesizer(release)
     if formula is not None:
-        fitted = regression(
-            *(model, formula),
-            family=family,
-            confidence=confidence,
-            target=target,
-            ridge=ridge,
-            guaranteed=guaranteed,
-        )
+        with showing("confidence sets", after=_PATIENCE):
+            fitted = regression(
+                *(model, formula),
+                family=family,
+                confidence=confidence,
+                target=target,
+                ridge=ridge,
+                guaranteed=guaranteed,
+            )
         answer = _regression(fitted, figure, wald=wald)
         return answer if compare is None else _compared(answer, compare, model, fitted, ridge=ridge)
     kept = Release.of(model)

@@ -9,7 +9,7 @@ combined: the choice of a later marginal depends on the noise of earlier ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +81,9 @@ class ResidualEstimates:
         """Yield the subsets whose residual can differ from 0: attributes of one code have none."""
         return (part for part in subsets(clique) if all(self.domain.sizes[a] > 1 for a in part))
 
-    def missing(self, functions: Mapping[Clique, Array]) -> list[Clique]:
-        """Return the residuals that a sum needs and that were not measured."""
-        return [part for part in functions if part not in self.residuals]
+    def missing(self, parts: Iterable[Clique]) -> list[Clique]:
+        """Return the residuals among `parts` that were not measured."""
+        return [part for part in parts if part not in self.residuals]
 
     def sum_of(self, functions: Mapping[Clique, Array]) -> tuple[float, float]:
         """Return the estimated sum over all rows of a function, and the variance of its noise.

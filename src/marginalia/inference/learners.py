@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
+from marginalia.inference.noise import Noise
 from marginalia.inference.regressions import Regression
 from marginalia.inference.release import estimand_of, notes_on_unit
 from marginalia.inference.sets import Linear
@@ -89,16 +89,16 @@ def coefficients(
     G, p = mirrored(upper), len(upper)
     if p > _MOST:
         raise InputError(f"{p} features: intervals are for up to {_MOST}")
-    entry = np.column_stack([np.arange(p), p + _upper_places(p)]).ravel()  # number of the released value
-    sd = np.where(np.arange(entry.max() + 1) < p, sd_h, sd_G)
-    K = np.where(entry[:, None] == entry[None, :], (sd**2)[entry][:, None], 0.0)
+    # Coordinates: the target, then the features. X'X is symmetric, so an entry and its mirror image share their noise.
+    variances = np.full((p + 1, p + 1), sd_G**2)
+    variances[0, :] = variances[:, 0] = sd_h**2
+    left, right = np.eye(p + 1)[1:], np.eye(p + 1)
     H, names = np.column_stack([h, G + ridge * np.eye(p)]), list(encoder.feature_names)
     if len(names) < p:  # the learner centred the categories: transform to the features and an intercept
         A = _centred_of(CentredEncoder(encoder), encoder)
-        B = np.block([[np.ones((1, 1)), np.zeros((1, A.shape[1]))], [np.zeros((p, 1)), A]])
-        both_sides = np.kron(A.T, B.T)
-        H, K, names = A.T @ H @ B, both_sides @ K @ both_sides.T, [*names, "Intercept"]
-    equations = Linear(H, K)
+        right = np.block([[np.ones((1, 1)), np.zeros((1, A.shape[1]))], [np.zeros((p, 1)), A]])
+        H, left, names = A.T @ H @ right, A.T @ left, [*names, "Intercept"]
+    equations = Linear(H, Noise(left, right, variances))
     with one_blas_thread():
         solution = equations.solve()
         if solution is None:
@@ -127,9 +127,3 @@ def _centred_of(centred: CentredEncoder, plain: Encoder) -> Array:
         row, column = row + len(inner), column + len(outer)
     A[-1, -1] = 1.0
     return A
-
-
-def _upper_places(p: int) -> NDArray[np.intp]:
-    """Return for each entry of a symmetric matrix the number of the equal entry on or above the diagonal."""
-    j, k = np.indices((p, p))
-    return np.minimum(j, k) * p + np.maximum(j, k)

@@ -10,7 +10,7 @@ import itertools
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -25,8 +25,9 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.formulas import Design, Feature, categories_with_gaps, design
 from marginalia.inference.marginals import Interval, without_value
+from marginalia.inference.products import Products
 from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of, notes_on_unit
-from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficients, wald_errors
+from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, Solution, coefficients
 from marginalia.privacy import checks
 from marginalia.threads import one_blas_thread
 
@@ -137,7 +138,8 @@ class Regression:
             why = "The noise does not tell these coefficients from any value"
             if self.equations.approximate and kappa >= self.quantile:
                 why = "What the linearised score leaves out cannot be bounded, so no value is excluded"
-            lines.append(f"{why}; a larger epsilon{' or --ridge' if self.family == 'gaussian' else ''} may.")
+            ridge = ", or --ridge" if self.family == "gaussian" else ""
+            lines.append(f"{why}. A larger epsilon, more rows or fewer terms can help{ridge}.")
         gaps = [] if self.without_value is None else [str(self.without_value)]
         return "\n".join([*lines, *gaps, *self.notes])
 
@@ -404,26 +406,27 @@ def _sums_of(estimates: ResidualEstimates, functions: Sequence[Parts]) -> tuple[
 def _linear(release: Release, of: Design, ridge: float) -> Linear:
     """Return the normal equations: sums of products of two columns each, each pair from one marginal."""
     columns = [of.y, *of.features]
-    p = len(of.features)
-    pairs = [(j, k) for j, k in itertools.combinations_with_replacement(range(p + 1), 2) if k > 0]
-    products = _parts_of([columns[j].times(columns[k], release.domain) for j, k in pairs], release.domain)
-    estimates = _round_with(release, products, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
-    sums, covariance = _sums_of(estimates, products)
-    at = {pair: i for i, pair in enumerate(pairs)}
-    entries = np.array([[at[min(j, k), max(j, k)] for k in range(p + 1)] for j in range(1, p + 1)])
-    H = sums[entries]
-    H[:, 1:] += ridge * np.eye(p)
-    return Linear(H, covariance[np.ix_(entries.ravel(), entries.ravel())])
+    products = Products(release.domain, [(f.clique, f.values) for f in columns])
+    needed = {part: f"{columns[j].name} with {columns[k].name}" for part, (j, k) in products.needed.items()}
+    H, noise = products.sums(_round_with(release, needed))
+    H[:, 1:] += ridge * np.eye(len(of.features))
+    return Linear(H, noise)
 
 
-def _round_with(release: Release, functions: Sequence[Parts], names: Sequence[str]) -> ResidualEstimates:
-    """Return the first round that gives the sums of all functions; raise an error that names the missing marginals.
+def _named(functions: Sequence[Parts], names: Sequence[str]) -> dict[Clique, str]:
+    """Return the parts of some functions, each with the name of the first function that has it."""
+    return {part: name for parts, name in reversed([*zip(functions, names, strict=True)]) for part in parts}
 
-    The choice of the first round is valid: the marginals of a round are known before its noise is drawn.
+
+def _round_with(release: Release, needed: Mapping[Clique, str]) -> ResidualEstimates:
+    """Return the first round that has all residuals of `needed`, which names what needs each of them.
+
+    An error names the missing marginals. The choice of the first round is valid: the marginals of a round are known
+    before its noise is drawn.
     """
     best: tuple[int, list[Clique]] | None = None
     for estimates in release.rounds:
-        missing = sorted({part for parts in functions for part in estimates.missing(parts)}, key=lambda q: (len(q), q))
+        missing = sorted(estimates.missing(needed), key=lambda q: (len(q), q))
         if not missing:
             return estimates
         if best is None or len(missing) < best[0]:
@@ -432,8 +435,7 @@ def _round_with(release: Release, functions: Sequence[Parts], names: Sequence[st
     count, missing = best
     texts = [" and ".join(release.domain.names[a] for a in q) or "the number of rows" for q in missing[:4]]
     more = f" and {count - 4} more" if count > 4 else ""
-    needing = next(name for name, parts in zip(names, functions, strict=True) if missing[0] in parts)
-    once = "" if len(release.rounds) == 1 else " in one round, planned before its noise"
+    needing, once = needed[missing[0]], "" if len(release.rounds) == 1 else " in one round, planned before its noise"
     raise InputError(
         f"this needs marginals that were not asked{once}: {'; '.join(texts)}{more} ({texts[0]} for {needing}); "
         "release them, for instance with residual_planner and a workload that names them"
@@ -466,8 +468,9 @@ class _Score(Equations):
             centred = Feature(of.response, of.y.clique, of.y.values - self._y * counted)
             products = _parts_of([f.times(centred, domain) for f in of.features], domain)
         joint = part_functions(clique, np.random.default_rng(0).normal(size=sizes))  # a function that has every part
-        names = [f"{f.name} with {of.response}" for f in of.features]
-        estimates = _round_with(release, [*products, joint], [*names, "the scores, which need all features jointly"])
+        names = [f"{f.name} with {of.response}" for f in of.features[: len(products)]]
+        names.append("the scores, which need all features jointly")
+        estimates = _round_with(release, _named([*products, joint], names))
         h, V = (np.zeros(self.p), np.zeros((self.p, self.p))) if joined else _sums_of(estimates, products)
         self._h, self._V = h, V
         self._X = np.array(
@@ -496,12 +499,12 @@ class _Score(Equations):
         slope = m * (1 - m) if self._family == "binomial" else m
         return np.asarray(-(self._X * (slope * self._counts)) @ self._X.T)
 
-    def slope_of_variance(self, b: Array, x: Array) -> Array:
-        """Return the derivative of x' V(b) x by b."""
+    def corrected_jacobian(self, b: Array, x: Array) -> Array:
+        """Return the derivative of the scores of the counts less the noise that explains the scores best."""
         m, along = self._mean(b), x @ self._X
         slope = m * (1 - m) if self._family == "binomial" else m
         noise = self._spread((along * (self._y - m))[None])[0]
-        return np.asarray(-2 * self._X @ (slope * along * noise))
+        return np.asarray(-(self._X * (slope * (self._counts - noise))) @ self._X.T)
 
     def distance_at_infinity(self) -> float:
         """Return the least distance at infinity that a local search finds.
@@ -526,14 +529,15 @@ class _Score(Equations):
 
     def _nearest(self, b: Array, reach: float) -> Array:
         """Return a point of largest |x'b| = `reach` of least distance near b: a few steps down the slope."""
-        value = self.distance(b)
+        value, slope, curvature = self.local(b)
         for _ in range(6):
-            step = np.linalg.lstsq(self.curvature(b), -self.slope(b), rcond=1e-10)[0]
+            step = np.linalg.lstsq(curvature, -slope, rcond=1e-10)[0]
             trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
             best = min(trials, key=self.distance, default=b)
             if not self.distance(best) < value * (1 - 1e-3):
                 break
-            value, b = self.distance(best), best
+            b = best
+            value, slope, curvature = self.local(b)
         return b
 
     def _noise(self, F: Array) -> Array:
@@ -588,9 +592,10 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
         else:
             rows = ((), np.array(1.0)) if of.complete is None else (of.complete.clique, of.complete.values)
             square, one = _parts_of([(of.y.clique, of.y.values**2), rows], release.domain)
-            estimates = _round_with(release, [square, one], [f"{of.response} squared", "the number of rows"])
+            needed = _named([square, one], [f"{of.response} squared", "the number of rows"])
+            estimates = _round_with(release, needed)
             (total, _), (n, _) = estimates.sum_of(square), estimates.sum_of(one)
-        noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
+        noise = float(np.trace(G @ np.diag(Solution(equations, b).errors ** 2)))
         variance = max(total - float(b @ equations.H[:, 0]) + noise, 0.0) / max(n - len(b), 1.0)
     else:
         variance = 1.0

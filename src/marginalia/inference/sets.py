@@ -11,17 +11,26 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, optimize, stats
+from scipy import stats
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from marginalia.inference.noise import Noise
+from marginalia.progress import bar
 
 Array = NDArray[np.float64]
 NEARLY_LINEAR = 100  # distance at infinity from which the equations are nearly linear near their solution
 _FAR = 1e4  # standard errors: a set that reaches this far is unbounded
-_SAME_FORM = 1e-9  # of the largest singular value
-_HUGE = 1e30
+_SAME_FORM = 1e-9  # of the length of V
+_POINTS = 4  # at which the form of V is compared
+_WHOLE = 2  # steps of the search for the distance at infinity with all singular values
 _SETTLED = 1e-6  # of a distance, and of a standard error
+_FEW = 20  # steps of a search where no set is finite
+_LEAST_GAIN = 1e-8  # of a distance, by one step of a search
 
 
 class Equations(ABC):
@@ -48,13 +57,17 @@ class Equations(ABC):
         """Return the least distance at infinity (kappa): a set whose quantile is larger is unbounded."""
 
     @abstractmethod
-    def slope_of_variance(self, b: Array, x: Array) -> Array:
-        """Return the derivative of x' V(b) x by b, shape (p,)."""
+    def corrected_jacobian(self, b: Array, x: Array) -> Array:
+        """Return the derivative of r̂ less the noise that explains r̂(b) best, for x = V(b)⁻¹ r̂(b): shape (p, p).
+
+        The distance is the squared length of that noise, and its derivative is 2 J' x for this J.
+        """
 
     def distance(self, b: Array) -> float:
         """Return r̂(b)' V(b)⁻¹ r̂(b), the statistic that the sets bound.
 
-        >>> Linear(np.array([[2.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])).distance(np.array([1.0])).__round__(9)
+        >>> noise = Noise(np.eye(2)[1:], np.eye(2), np.ones((2, 2)))
+        >>> round(Linear(np.array([[2.0, 4.0]]), noise).distance(np.array([1.0])), 9)
         2.0
         """
         r, V = self.residuals(b), self.variance(b)
@@ -62,27 +75,24 @@ class Equations(ABC):
             return math.inf  # overflow
         return float(r @ self._over(V, r))
 
-    def slope(self, b: Array) -> Array:
-        """Return the derivative of the distance by b, shape (p,)."""
-        x = self._over(self.variance(b), self.residuals(b))
-        return 2 * self.jacobian(b).T @ x - self.slope_of_variance(b, x)
-
-    def curvature(self, b: Array) -> Array:
-        """Return the second derivative of the distance with V held, shape (p, p)."""
-        J = self.jacobian(b)
-        return np.asarray(2 * J.T @ self._over(self.variance(b), J))
+    def local(self, b: Array) -> tuple[float, Array, Array]:
+        """Return the distance, its derivative by b, and its second derivative (of Gauss and Newton)."""
+        r, V = self.residuals(b), self.variance(b)
+        if not (np.isfinite(r).all() and np.isfinite(V).all()):
+            return math.inf, np.zeros(self.p), np.eye(self.p)  # overflow
+        x = self._over(V, r)
+        J = self.corrected_jacobian(b, x)
+        return float(r @ x), 2 * J.T @ x, 2 * J.T @ self._over(V, J)
 
     @staticmethod
     def _over(V: Array, x: Array) -> Array:
-        try:
-            return np.asarray(linalg.cho_solve(linalg.cho_factor(V), x))
-        except linalg.LinAlgError:
-            return np.asarray(np.linalg.pinv(V) @ x)
+        factor, failed = dpotrf(V)
+        return np.asarray(np.linalg.pinv(V) @ x if failed else dpotrs(factor, x)[0])
 
-    def guaranteed(self, b: Array, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
-        """Return an interval of coefficient j around the solution b; all p intervals hold together, certified."""
+    def guaranteed(self, solution: Solution, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
+        """Return an interval of coefficient j around a solution; all p intervals hold together, certified."""
         q = float(stats.chi2.ppf(confidence, self.p))
-        return interval(self, b, j, q, unbounded=at_infinity < q)
+        return solution.interval(j, q, unbounded=at_infinity < q)
 
     def solve(self, start: Array | None = None) -> Array | None:
         """Return b with r̂(b) = 0, by Newton's method with halved steps; None if it does not converge."""
@@ -112,18 +122,15 @@ class Linear(Equations):
     Parameters
     ----------
     H : ndarray of shape (p, p + 1)
-    K : ndarray of shape (p (p + 1), p (p + 1))
-        Covariance of the entries of H in C order.
+    noise : Noise
+        Of the entries of H.
     extra : ndarray of shape (p, p), optional
         Added to V(b): the sampling error, where b is a population's.
     """
 
-    def __init__(self, H: Array, K: Array, extra: Array | None = None) -> None:
+    def __init__(self, H: Array, noise: Noise, extra: Array | None = None) -> None:
         self.p = len(H)
-        self.H, self.extra = H, extra
-        K = K.reshape(self.p, self.p + 1, self.p, self.p + 1).transpose(0, 2, 1, 3)
-        self._noise = K.transpose(0, 2, 1, 3)[:, 1:, :, 1:]  # (j, k, l, m), of G
-        self._K = (K + K.transpose(0, 1, 3, 2)) / 2  # (j, l, k, m), symmetric in k and m
+        self.H, self.noise, self.extra = H, noise, extra
 
     @staticmethod
     def _c(b: Array) -> Array:
@@ -135,16 +142,16 @@ class Linear(Equations):
 
     def variance(self, b: Array) -> Array:
         """Return V(b), quadratic in (1, -b)."""
-        V = self._of(self._c(b))
+        V = self.noise.variance(self._c(b))
         return V if self.extra is None else V + self.extra
 
     def jacobian(self, b: Array) -> Array:
         """Return -G."""
         return -self.H[:, 1:]
 
-    def slope_of_variance(self, b: Array, x: Array) -> Array:
-        """Return the derivative of x' V(b) x by b."""
-        return -2 * (np.tensordot(np.outer(x, x), self._K, axes=([0, 1], [0, 1])) @ self._c(b))[1:]
+    def corrected_jacobian(self, b: Array, x: Array) -> Array:
+        """Return E - G, E the noise with (H - E) (1, -b) = 0."""
+        return (self.noise.covariance(x[None], self._c(b)[None])[0] - self.H)[:, 1:]
 
     def solve(self, start: Array | None = None) -> Array | None:
         """Return G⁻¹ h; None where G is singular."""
@@ -153,21 +160,19 @@ class Linear(Equations):
         except np.linalg.LinAlgError:
             return None
 
-    def _of(self, c: Array) -> Array:
-        V = np.asarray(self._K @ c @ c)
-        return (V + V.T) / 2
-
     def one_form(self) -> bool:
         """Return whether V(b) = (c' Ω c) W. Then the profile sets at one degree of freedom are exact.
 
-        >>> Linear(np.array([[2.0, 4.0]]), np.eye(2)).one_form()
+        V is quadratic in c. If it is proportional to the same W at points in general position, it is everywhere.
+
+        >>> Linear(np.array([[2.0, 4.0]]), Noise(np.eye(2)[1:], np.eye(2), np.eye(2))).one_form()
         True
         """
         if self.extra is not None:
             return False
-        flat = self._K.reshape(self.p**2, -1)
-        singular = np.linalg.svd(flat, compute_uv=False)
-        return bool(len(singular) < 2 or singular[1] <= _SAME_FORM * singular[0])
+        V = self.noise.variance(np.random.default_rng(0).normal(size=(_POINTS, self.p + 1)))
+        V = V / np.maximum(np.linalg.norm(V, axis=(1, 2), keepdims=True), 1e-300)
+        return bool(np.abs(V - V[0]).max() <= _SAME_FORM)
 
     def distance_at_infinity(self) -> float:
         """Return the least distance at infinity: above the quantile of a set, no set is unbounded; below it, all are.
@@ -177,36 +182,74 @@ class Linear(Equations):
         is a local search, from every feature and the smallest singular values, and its result is never too small. If
         a search does not converge, its result is the least noise that makes (G - E) v = 0 for one of its v.
 
-        >>> round(Linear(np.array([[2.0, 4.0]]), np.diag([1.0, 0.25])).distance_at_infinity(), 6)
+        >>> noise = Noise(np.eye(2)[1:], np.eye(2), np.diag([0.0, 0.25]))
+        >>> round(Linear(np.array([[2.0, 4.0]]), noise).distance_at_infinity(), 6)
         64.0
         """
         G, p = self.H[:, 1:], self.p
-        scale = 1.0 / np.sqrt(np.maximum(np.einsum("jkjk->j", self._noise), 1e-300))
-        starts = [*np.eye(p), *(np.linalg.svd(scale[:, None] * G * scale)[0].T * scale)[::-1][: min(4, p)]]
-        return min(self._to_singular(G, u, np.linalg.lstsq(G, u, rcond=None)[0]) for u in starts)
-
-    def _to_singular(self, G: Array, u: Array, v: Array) -> float:
-        """Return the least noise, found from u and v, that makes G singular."""
-        before, visited = math.inf, [v]
-        for _ in range(60):
-            spread = np.tensordot(np.outer(u, v), self._noise, axes=2)
-            variance, off = float(u @ spread @ v), float(u @ G @ v)
-            if variance <= 0.0:
+        units = np.eye(p)
+        spread = np.einsum("kjj->j", self._at_infinity(units))
+        scale = 1.0 / np.sqrt(np.maximum(spread, 1e-300))
+        u = np.array([*units, *(np.linalg.svd(scale[:, None] * G * scale)[0].T * scale)[::-1][: min(4, p)]])
+        v = np.linalg.lstsq(G, u.T, rcond=None)[0].T
+        start, before, visited = np.arange(len(u)), np.full(len(u), math.inf), [(np.arange(len(u)), v)]
+        found = np.full(len(u), math.inf)
+        for step in range(60):
+            shared = self.noise.covariance(u, self._towards(v))[:, :, 1:]
+            variance, off = np.einsum("nj,njk,nk->n", u, shared, v), np.einsum("nj,jk,nk->n", u, G, v)
+            some = variance > 0.0
+            start, before, v, variance, off = start[some], before[some], v[some], variance[some], off[some]
+            if not len(start):
                 break
-            distance = off * off / variance
-            U, singular, Vt = np.linalg.svd(G - spread * (off / variance))
-            if abs(distance - before) <= 1e-6 * distance:
-                if singular[-1] > 1e-4 * abs(U[:, -1] @ G @ Vt[-1]):
-                    break
-                return distance
-            u, v, before = U[:, -1], Vt[-1], distance
-            visited.append(v)
-        return min(self._at_infinity(G, v) for v in visited)
+            M = G - shared[some] * (off / variance)[:, None, None]
+            u, v = _smallest(M) if step < _WHOLE else _smallest_near(M, v)
+            distance = off**2 / variance
+            settled = np.abs(distance - before) <= _LEAST_GAIN * distance
+            rest, of_G = np.einsum("nj,njk,nk->n", u, M, v), np.einsum("nj,jk,nk->n", u, G, v)
+            singular = settled & (np.abs(rest) <= 1e-4 * np.abs(of_G))
+            found[start[singular]] = distance[singular]
+            start, before, u, v = start[~settled], distance[~settled], u[~settled], v[~settled]
+            visited.append((start, v))
+        rest = [w for at, all_v in visited for k, w in zip(at, all_v, strict=True) if math.isinf(found[k])]
+        return min([float(found.min()), *self._each_at_infinity(np.array(rest).reshape(-1, p))])
 
-    def _at_infinity(self, G: Array, v: Array) -> float:
-        """Return the distance of b = t v as t grows to infinity."""
-        variance = np.einsum("jklm,k,m->jl", self._noise, v, v)
-        return float(G @ v @ self._over((variance + variance.T) / 2, G @ v))
+    @staticmethod
+    def _towards(v: Array) -> Array:
+        """Return (1, -b) over t for b = -t v, as t grows to infinity."""
+        return np.column_stack([np.zeros(len(v)), v])
+
+    def _at_infinity(self, v: Array) -> Array:
+        """Return V(b) over t² for b = t v, as t grows to infinity: one for each row of v."""
+        return self.noise.variance(self._towards(v))
+
+    def _each_at_infinity(self, v: Array) -> list[float]:
+        """Return the distance of b = t v as t grows to infinity, for each row of v."""
+        distances = []
+        for r, V in zip(v @ self.H[:, 1:].T, self._at_infinity(v), strict=True):
+            x = self._over(V, r)
+            within = np.linalg.norm(V @ x - r) <= 1e-6 * np.linalg.norm(r)  # otherwise no noise explains r
+            distances.append(float(r @ x) if within else math.inf)
+        return distances
+
+
+def _smallest(M: Array) -> tuple[Array, Array]:
+    """Return left and right vectors of the smallest singular value of each matrix."""
+    U, _, Vt = np.linalg.svd(M)
+    return U[:, :, -1], Vt[:, -1]
+
+
+def _smallest_near(M: Array, v: Array) -> tuple[Array, Array]:
+    """Return the same by inverse iteration from v, for matrices that are nearly singular."""
+    try:
+        inverse = np.linalg.inv(M)
+    except np.linalg.LinAlgError:
+        return _smallest(M)
+    for _ in range(4):
+        u = np.einsum("njk,nj->nk", inverse, v)
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+        v = np.einsum("njk,nk->nj", inverse, u)
+        v /= np.linalg.norm(v, axis=1, keepdims=True)
+    return u, v
 
 
 @dataclass(frozen=True)
@@ -241,108 +284,159 @@ class Coefficient:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 
-def wald_errors(equations: Equations, b: Array) -> Array:
-    """Return standard errors by linearisation: of J⁻¹ e, e of covariance V(b)."""
-    inverse = np.linalg.pinv(equations.jacobian(b))
-    return np.sqrt(np.maximum(np.diag(inverse @ equations.variance(b) @ inverse.T), 0.0))
+class Solution:
+    """A solution b of noisy equations, and the profile sets of its coefficients.
 
-
-def profile(equations: Equations, b: Array, j: int, value: float, start: Array) -> tuple[float, Array]:
-    """Return the least distance with b_j = `value`, and the point of that distance, searched from `start`."""
-    others = [i for i in range(equations.p) if i != j]
-    at = start.copy()
-    at[j] = value
-    if not others:
-        return equations.distance(at), at
-    # Gauss-Newton steps along the exact slope: a few suffice near the minimum. Otherwise BFGS finishes.
-    best = equations.distance(at)
-    for _ in range(30):
-        step = np.zeros(equations.p)
-        step[others] = _solved(equations.curvature(at)[np.ix_(others, others)], -equations.slope(at)[others])
-        trial = equations.distance(at + step) if np.isfinite(step).all() else math.inf
-        if not trial < best + _SETTLED * max(1.0, best):
-            break
-        at, gained, best = at + step, best - trial, trial
-        if abs(gained) <= _SETTLED * max(1.0, best):
-            return best, at
-    scale, origin = np.maximum(wald_errors(equations, b)[others], 1e-12), at.copy()
-
-    def distance(x: Array) -> tuple[float, Array]:
-        full = origin.copy()
-        full[others] += scale * x
-        value = equations.distance(full)
-        if value == math.inf:
-            return _HUGE, np.zeros(len(others))
-        return value, equations.slope(full)[others] * scale
-
-    minimum = optimize.minimize(distance, np.zeros(len(others)), jac=True, method="BFGS", options={"gtol": 1e-4})
-    at[others] = origin[others] + scale * minimum.x
-    return float(minimum.fun), at
-
-
-def _along(equations: Equations, b: Array, j: int, value: float) -> Array:
-    """Return where the linearised equations have their least distance with b_j = `value`: a start for `profile`."""
-    inverse = np.linalg.pinv(equations.jacobian(b))
-    covariance = inverse @ equations.variance(b) @ inverse[j]
-    return b if covariance[j] <= 0.0 else b + (value - b[j]) / covariance[j] * covariance
-
-
-def interval(
-    equations: Equations, b: Array, j: int, quantile: float, *, unbounded: bool = False
-) -> tuple[float, float]:
-    """Return the ends of {b_j : the least distance is at most `quantile`} around the solution b.
-
-    `unbounded`: if this is known already (`Equations.distance_at_infinity`), nothing is searched.
+    Attributes
+    ----------
+    covariance : ndarray of shape (p, p)
+        By linearisation: of J⁻¹ e, e of covariance V(b).
+    errors : ndarray of shape (p,)
+        Standard errors, from `covariance`.
     """
-    if unbounded:
-        return -math.inf, math.inf
-    error = float(wald_errors(equations, b)[j])
-    if error == 0.0:
-        return float(b[j]), float(b[j])
-    low, high = (_end(equations, b, j, quantile, sign * error) for sign in (-1.0, 1.0))
-    return low, high
 
+    def __init__(self, equations: Equations, b: Array) -> None:
+        self.equations, self.b = equations, b
+        inverse = np.linalg.pinv(equations.jacobian(b))
+        self.covariance = inverse @ equations.variance(b) @ inverse.T
+        self.errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
-def _end(equations: Equations, b: Array, j: int, quantile: float, error: float) -> float:
-    """Return where the least distance reaches the quantile, going from b_j by multiples of `error`."""
-    near = _end_nearby(equations, b, j, quantile, error)
-    if near is not None:
-        return near
-    inner, outer, start = 0.0, 1.2 * math.sqrt(quantile), b
-    value, where = profile(equations, b, j, b[j] + outer * error, start)
-    while value <= quantile:
-        inner, start, outer = outer, where, 2.5 * outer
-        if outer >= _FAR:
-            return math.copysign(math.inf, error)
-        value, where = profile(equations, b, j, b[j] + outer * error, start)
+    def along(self, j: int, value: float) -> Array:
+        """Return where the linearised equations have their least distance with b_j = `value`."""
+        variance = self.covariance[j, j]
+        return self.b if variance <= 0.0 else self.b + (value - self.b[j]) / variance * self.covariance[j]
 
-    def excess(t: float) -> float:
-        return profile(equations, b, j, b[j] + t * error, start)[0] - quantile
+    def profile(self, j: int, value: float, start: Array) -> tuple[float, Array]:
+        """Return the least distance with b_j = `value`, and the point of that distance, searched from `start`."""
+        least, at, _ = self._descend(j, value, start)
+        return least, at
 
-    return float(
-        b[j]
-        + error * (optimize.brentq(excess, inner, outer, xtol=1e-4, rtol=1e-6) if inner or excess(0.0) < 0 else inner)
-    )
+    def _descend(self, j: int, value: float, start: Array, steps: int = 200) -> tuple[float, Array, float]:
+        """Return the least distance with b_j = `value`, its point, and its derivative by `value`.
 
+        Gauss-Newton steps along the exact slope, shortened where the distance does not fall (Levenberg and Marquardt).
+        """
+        others = np.arange(self.equations.p) != j
+        at = start.copy()
+        at[j] = value
+        best, slope, curvature = self.equations.local(at)
+        damping = 0.0
+        for _ in range(steps if others.any() else 0):
+            A = curvature[np.ix_(others, others)]
+            step = np.zeros(len(at))
+            step[others] = _solved(A + damping * np.diag(np.diag(A)), -slope[others])
+            trial = self.equations.local(at + step) if np.isfinite(step).all() else (math.inf, slope, curvature)
+            if trial[0] < best:
+                gained, at = best - trial[0], at + step
+                best, slope, curvature = trial
+                if gained <= _LEAST_GAIN * max(1.0, best) and damping <= 1e-2:
+                    break
+                damping = damping / 10 if damping > 1e-6 else 0.0
+            elif damping >= 1e4 or abs(slope[others] @ step[others]) <= _LEAST_GAIN * max(1.0, best):
+                break
+            else:
+                damping = max(10 * damping, 1e-3)
+        return best, at, float(slope[j])
 
-def _end_nearby(equations: Equations, b: Array, j: int, quantile: float, error: float) -> float | None:
-    """Return the same by Newton's method from the end of the linearisation; None if it does not converge at once."""
-    others = [i for i in range(equations.p) if i != j]
-    inverse = np.linalg.pinv(equations.jacobian(b))
-    at = b + math.sqrt(quantile) / error * (inverse @ equations.variance(b) @ inverse[j])
-    for _ in range(12):
-        gap, slope, curvature = equations.distance(at) - quantile, equations.slope(at), equations.curvature(at)
-        curvature[j] = slope  # the distance is the quantile, and least over the others
-        aim = -slope
-        aim[j] = -gap
-        step = _solved(curvature, aim)
-        if not np.isfinite(step).all() or np.abs(step[j]) > abs(error) * math.sqrt(quantile):
-            return None
-        at = at + step
-        if abs(step[j]) <= _SETTLED * abs(error):
-            tight = (np.abs(slope[others]) <= 1e-2 * np.sqrt(quantile * np.diag(curvature)[others])).all()
-            return float(at[j]) if tight and (at[j] - b[j]) * error > 0 else None
-    return None
+    def interval(self, j: int, quantile: float, *, unbounded: bool = False) -> tuple[float, float]:
+        """Return the ends of {b_j : the least distance is at most `quantile`} around the solution b.
+
+        `unbounded`: if this is known already (`Equations.distance_at_infinity`), nothing is searched.
+        """
+        if unbounded:
+            return -math.inf, math.inf
+        error = float(self.errors[j])
+        if error == 0.0:
+            return float(self.b[j]), float(self.b[j])
+        return self._end(j, quantile, -error), self._end(j, quantile, error)
+
+    def _end(self, j: int, quantile: float, error: float) -> float:
+        """Return where the least distance reaches the quantile, going from b_j by multiples of `error`."""
+        near = self._end_nearby(j, quantile, error)
+        if near is not None:
+            return near
+        # The root of the least distance is nearly linear in b_j, so Newton's method on it converges fast.
+        root, middle = math.sqrt(quantile), float(self.b[j])
+        inner, outer, t, at = 0.0, math.inf, 1.2 * root, self.b
+        while t < _FAR:
+            starts = at, self.along(j, middle + t * error)
+            least, at, slope = min((self._descend(j, middle + t * error, start) for start in starts), key=itemgetter(0))
+            inner, outer = (t, outer) if least <= quantile else (inner, min(outer, t))
+            if abs(least - quantile) <= _SETTLED * quantile or outer - inner <= 1e-9 * inner:
+                return middle + t * error
+            rise = slope * error / (2 * math.sqrt(max(least, 1e-300)))
+            step = (root - math.sqrt(max(least, 0.0))) / rise if rise > 0 else math.inf
+            if inner < t + step < min(outer, 2.5 * t):
+                t += step
+            else:
+                t = 2.5 * t if outer == math.inf else (inner + outer) / 2
+        return math.copysign(math.inf, error)
+
+    def _end_nearby(self, j: int, quantile: float, error: float) -> float | None:
+        """Return the same by Newton's method from the end of the linearisation; None if it does not converge."""
+        others = np.arange(self.equations.p) != j
+        at = self.b + math.sqrt(quantile) / error * self.covariance[j]
+        for _ in range(12):
+            distance, slope, curvature = self.equations.local(at)
+            tight = np.sqrt(quantile * np.maximum(np.diag(curvature), 0.0))
+            gap = distance - quantile
+            curvature = curvature.copy()
+            curvature[j] = slope  # the distance is the quantile, and least over the others
+            aim = -slope
+            aim[j] = -gap
+            step = _solved(curvature, aim)
+            if not np.isfinite(step).all() or np.abs(step[j]) > abs(error) * math.sqrt(quantile):
+                return None
+            at = at + step
+            if abs(step[j]) <= _SETTLED * abs(error):
+                settled = (np.abs(slope[others]) <= 1e-2 * tight[others]).all()
+                return float(at[j]) if settled and (at[j] - self.b[j]) * error > 0 else None
+        return None
+
+    def p_value(self, j: int, degrees: int, at_infinity: float, *, unbounded: bool = False) -> float:
+        """Return the p-value of b_j = 0: the level at which its set with these degrees of freedom just contains 0.
+
+        The least distance is searched from the minimum of the linearised equations, and near a singular design also
+        from b: if the search missed the least distance, the p-value would be too small. `unbounded`: no set is finite,
+        so the least distance may lie at infinity; the search is short, and its result at most the distance there.
+
+        >>> one = Linear(np.array([[1.96, 1.0]]), Noise(np.eye(2)[1:], np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])))
+        >>> round(Solution(one, np.array([1.96])).p_value(0, 1, np.inf), 2)
+        0.05
+        """
+        if unbounded:
+            least = min(self._descend(j, 0.0, self.along(j, 0.0), _FEW)[0], at_infinity)
+            return float(stats.chi2.sf(least, degrees))
+        starts = [self.along(j, 0.0), *([self.b] if at_infinity < NEARLY_LINEAR else [])]
+        least = min(self.profile(j, 0.0, start)[0] for start in starts)
+        return float(stats.chi2.sf(least, degrees))
+
+    def coefficient(self, name: str, j: int, *, confidence: float, guaranteed: bool, at_infinity: float) -> Coefficient:
+        """Return one coefficient with its profile set at one degree of freedom, exact where V's form proves it.
+
+        `guaranteed`: with the interval of `Equations.guaranteed` instead.
+        """
+        equations = self.equations
+        exact = self.one_form
+        sampling = equations.extra is not None
+        # At p > 1 degrees, or with a bound on its curvature, it covers more often than stated, whatever form V has.
+        certified = guaranteed and (equations.p > 1 or equations.approximate)
+        label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
+        degrees = equations.p if guaranteed else 1
+        q = float(stats.chi2.ppf(confidence, degrees))
+        if guaranteed:
+            low, high = equations.guaranteed(self, j, confidence, at_infinity=at_infinity)
+        else:
+            low, high = self.interval(j, q, unbounded=at_infinity < q)
+        # The interval of approximate equations does not follow from a distance.
+        has_p = not (guaranteed and equations.approximate)
+        p = self.p_value(j, degrees, at_infinity, unbounded=at_infinity < q) if has_p else math.nan
+        return Coefficient(name, float(self.b[j]), float(self.errors[j]), low, high, p, label)
+
+    @cached_property
+    def one_form(self) -> bool:
+        """Whether the noise has the form that proves sets at one degree of freedom."""
+        return isinstance(self.equations, Linear) and self.equations.one_form()
 
 
 def _solved(A: Array, x: Array) -> Array:
@@ -356,55 +450,11 @@ def coefficients(
     equations: Equations, names: Sequence[str], b: Array, *, confidence: float, guaranteed: bool
 ) -> tuple[list[Coefficient], float, float]:
     """Return all coefficients with their sets, the least distance at infinity, and the quantile of the sets."""
-    at_infinity = equations.distance_at_infinity()
-    sets = [
-        coefficient(equations, name, b, j, confidence=confidence, guaranteed=guaranteed, at_infinity=at_infinity)
-        for j, name in enumerate(names)
-    ]
+    at_infinity, solution = equations.distance_at_infinity(), Solution(equations, b)
+    sets = []
+    with bar("coefficients", len(names)) as advance:
+        for j, name in enumerate(names):
+            one = solution.coefficient(name, j, confidence=confidence, guaranteed=guaranteed, at_infinity=at_infinity)
+            sets.append(one)
+            advance(1)
     return sets, at_infinity, float(stats.chi2.ppf(confidence, equations.p if guaranteed else 1))
-
-
-def coefficient(
-    equations: Equations,
-    name: str,
-    b: Array,
-    j: int,
-    *,
-    confidence: float,
-    guaranteed: bool,
-    at_infinity: float,
-) -> Coefficient:
-    """Return one coefficient with its profile set at one degree of freedom, exact where V has the form that proves it.
-
-    `guaranteed`: with the interval of `Equations.guaranteed` instead.
-    """
-    exact = isinstance(equations, Linear) and equations.one_form()
-    sampling = equations.extra is not None
-    # At p > 1 degrees, or with a bound on its curvature, it covers more often than stated, whatever form V has.
-    certified = guaranteed and (equations.p > 1 or equations.approximate)
-    label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
-    if guaranteed:
-        low, high = equations.guaranteed(b, j, confidence, at_infinity=at_infinity)
-    else:
-        q = float(stats.chi2.ppf(confidence, 1))
-        low, high = interval(equations, b, j, q, unbounded=at_infinity < q)
-    degrees = equations.p if guaranteed else 1
-    # The interval of approximate equations does not follow from a distance.
-    has_p = not (guaranteed and equations.approximate)
-    p = p_value(equations, b, j, degrees, at_infinity) if has_p else math.nan
-    return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p, label)
-
-
-def p_value(equations: Equations, b: Array, j: int, degrees: int, at_infinity: float) -> float:
-    """Return the p-value of b_j = 0: the level at which its set with these degrees of freedom just contains 0.
-
-    The least distance is searched from the minimum of the linearised equations, and near a singular design also from b:
-    if the search missed the least distance, the p-value would be too small.
-
-    >>> one = Linear(np.array([[1.96, 1.0]]), np.diag([1.0, 0.0]))
-    >>> round(p_value(one, np.array([1.96]), 0, 1, np.inf), 2)
-    0.05
-    """
-    starts = [_along(equations, b, j, 0.0), *([b] if at_infinity < NEARLY_LINEAR else [])]
-    least = min(profile(equations, b, j, 0.0, start)[0] for start in starts)
-    return float(stats.chi2.sf(least, degrees))
