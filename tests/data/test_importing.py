@@ -292,6 +292,23 @@ FRICTIONLESS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("said", "form"),
+    [
+        ({"type": "number", "decimalChar": ",", "groupChar": "."}, "#.##0,#"),
+        ({"type": "number", "decimalChar": ","}, "0,#"),
+        ({"type": "integer", "groupChar": ","}, "#,##0"),
+        ({"type": "number", "decimalChar": "."}, None),
+    ],
+)
+def test_frictionless_says_how_numbers_are_written(tmp_path, said, form):
+    assert imported(tmp_path, {"fields": [{"name": "a", **said}]})[1]["a"].get("format") == form
+    for more, reason in (({"bareNumber": False}, "signs beside them"), ({"groupChar": "_"}, "is no format of numbers")):
+        found, _ = imported(tmp_path, {"fields": [{"name": "a", **said, **more}, {"name": "b", "type": "integer"}]})
+        assert found.content()["ignored"] == ["a"]
+        assert reason in found.lines()[0]
+
+
 @pytest.mark.parametrize("package", [False, True])
 def test_frictionless(tmp_path, package):
     content = {"name": "p", "resources": [{"name": "stays", "schema": FRICTIONLESS}]} if package else FRICTIONLESS
