@@ -1,9 +1,18 @@
 """Learning from marginals and margins under differential privacy."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marginalia.privacy.odometer import PrivacyOdometer as Odometer
+
+__all__ = ["Odometer"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Odometer":
+        from marginalia.privacy.odometer import PrivacyOdometer
+
+        return PrivacyOdometer
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Here, since `importlib.metadata` takes longer to load than the process that watches over a fit needs else.

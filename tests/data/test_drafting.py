@@ -18,6 +18,7 @@ from marginalia.data.drafting import as_yaml, draft, questions
 from marginalia.data.number_formats import NumberFormat
 from marginalia.data.reading import read_raw
 from marginalia.data.table import RawTable
+from marginalia.errors import InputError
 from marginalia.synthesis import Independent
 
 RNG = np.random.default_rng(0)
@@ -516,3 +517,24 @@ def test_what_is_asked_of_many_columns_is_asked_once():
 
 def test_the_lists_that_a_draft_chooses_from_are_short():
     assert len(drafting.NUMBER_MARKS) < 20
+
+
+def test_a_draft_in_python_is_that_of_a_file():
+    """It is certified only after a person has declared or reviewed what was read off the rows."""
+    polars = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.integers(0, 90, 900), "ward": rng.choice(list("abc"), 900), "ill": rng.choice(["yes", "no"], 900)}
+    )
+    drafted = Domain.draft(frame, missing=["?"])
+    assert drafted == Domain.from_dict(yaml.safe_load(as_yaml(draft(frame, missing=["?"]), "t.csv")))
+    assert drafted == Domain.draft(polars.from_pandas(frame), missing=["?"])
+    fitted = Independent(epsilon=1.0, random_state=0).fit(frame, domain=drafted)
+    assert "types were read off the rows" in fitted.ledger_.message
+    assert not fitted.ledger_.certified
+    content = drafted.to_dict()
+    reviewed = {**content, "attributes": [{**column, "reviewed": True} for column in content["attributes"]]}
+    assert Independent(epsilon=1.0, random_state=0).fit(frame, domain=reviewed).ledger_.certified
+    for other, said in (([1], "needs a data frame, not list"), (polars.from_pandas(frame).lazy(), "call .collect")):
+        with pytest.raises(InputError, match=said):
+            Domain.draft(other)

@@ -416,3 +416,15 @@ def test_rows_far_outside_their_bound_are_warned_of_once():
         few = X / 20
         few[:150] *= 1e6  # many rows, but fewer than half
         SSPRegressor(random_state=0).fit(few, y)
+
+
+def test_rows_drawn_after_a_fit_on_polars_are_of_polars():
+    polars = pytest.importorskip("polars")
+    frame = frame_of().astype({"ward": "str"}).drop(columns="id").assign(born=pd.Timestamp("1990-05-01"))
+    of_pandas = Independent(random_state=0).fit(frame, domain=DOMAIN)
+    of_polars = Independent(random_state=0).fit(polars.from_pandas(frame), domain=DOMAIN)
+    drawn = of_polars.sample(50)
+    assert isinstance(drawn, polars.DataFrame)
+    assert drawn.equals(polars.from_pandas(of_pandas.sample(50)))
+    assert all(isinstance(batch, polars.DataFrame) for batch in of_polars.sample_batches(50))
+    assert isinstance(of_polars.fit(frame, domain=DOMAIN).sample(5), pd.DataFrame)

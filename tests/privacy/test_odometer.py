@@ -501,3 +501,11 @@ def test_the_verbs(call, tmp_path, monkeypatch, table):
         assert (code, out, err.count("\n")) == (2, "", 1), err
     assert not (tmp_path / "no.json").exists()
     assert json.loads(call("budget", "show", "t.book", "--json")[1]) == found
+
+
+def test_the_odometer_has_a_short_name():
+    import marginalia
+
+    assert marginalia.Odometer is PrivacyOdometer
+    with pytest.raises(AttributeError, match="no attribute 'Odometers'"):
+        _ = marginalia.Odometers

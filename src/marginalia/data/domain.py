@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from marginalia.data import values
 from marginalia.data.column import Column, Kind, StructuralZeros, text_of
 from marginalia.data.files import read_content, write_text
-from marginalia.data.reading import kind_of
+from marginalia.data.reading import check_collected, is_frame, kind_of, with_text_names
 from marginalia.data.rules.feasible import feasible_row, zeros_of_rules
 from marginalia.data.rules.rules import Rules
 from marginalia.data.units import BoughtUnit, KeyType, Unit
@@ -386,6 +386,39 @@ class Domain:
     def from_sizes(cls, sizes: Mapping[str, int], *, source: Source = "declared") -> Domain:
         """Build a domain of categorical columns from ``{name: size}``."""
         return cls((Column(str(n), m) for n, m in sizes.items()), source=source)
+
+    @classmethod
+    def draft(cls, frame: Any, *, missing: Sequence[str] = ()) -> Domain:
+        """Draft the domain of a data frame, as `marginalia domain init` drafts that of a file.
+
+        What is read off the rows stands under `inferred` of each column: nothing is certified before it is declared, or
+        reviewed (`to_dict`, edit, `from_dict`). Labels and edges are left to private preprocessing.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
+        missing : sequence of str
+            Public marks of missing values in all columns.
+
+        Raises
+        ------
+        InputError
+            This is no data frame, or a column has no usable name.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> drafted = Domain.draft(pd.DataFrame({"ill": ["yes", "no", "no"] * 10}))
+        >>> drafted.inferred
+        {'type': ['ill']}
+        """
+        from marginalia.data.drafting import draft
+
+        check_collected(frame)
+        if not is_frame(frame):
+            raise InputError(f"Domain.draft needs a data frame, not {kind_of(frame)}")
+        return cls.from_dict(draft(with_text_names(frame), missing=missing).content(), where="draft")
 
     @classmethod
     def from_dict(cls, content: Any, *, where: str = "domain") -> Domain:

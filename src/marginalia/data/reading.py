@@ -194,6 +194,16 @@ def is_frame(given: object) -> bool:
     return hasattr(given, "__arrow_c_stream__") and hasattr(given, "columns")
 
 
+def is_polars(given: object) -> bool:
+    """Whether this is a data frame of Polars.
+
+    >>> is_polars([[1, 2]])
+    False
+    """
+    polars = sys.modules.get("polars")  # whoever has a frame of it has imported it
+    return polars is not None and isinstance(given, polars.DataFrame)
+
+
 def pandas_frame(given: Any) -> pd.DataFrame:
     """Return a data frame as one of pandas, with the same cells; see `is_frame`.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain, Public
-from marginalia.data.reading import is_frame
+from marginalia.data.reading import is_frame, is_polars
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of, write_batches
 from marginalia.errors import InputError, not_fitted, unknown_name
 from marginalia.marginals.model import GraphicalModel
@@ -124,6 +124,7 @@ class Synthesizer(Parameters, ABC):
     n_rows_: int = field(init=False)
     ledger_: Ledger = field(init=False)
     from_frame_: bool = field(init=False, default=False)
+    _polars: bool = field(init=False, default=False)
     measurements_: list[NoisyMarginal] = field(init=False, default_factory=list)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -171,7 +172,7 @@ class Synthesizer(Parameters, ABC):
         self._check_parameters()
         if hasattr(self, "ledger_"):
             del self.ledger_  # a failed refit must not pass for a fitted model
-        self.from_frame_ = is_frame(table)
+        self.from_frame_, self._polars = is_frame(table), is_polars(table)
         self.measurements_ = []
         given = rows_of(table, domain, fit=f"{type(self).__name__}.fit")
         checks.unit(self, given.unit)
@@ -209,9 +210,10 @@ class Synthesizer(Parameters, ABC):
         Returns
         -------
         Table, or DataFrame
-            As the fit was given. A data frame holds original values, of the types that the domain says; inside a bin
-            they are drawn as `original_values` says, from a stream of their own. No synthetic row belongs to a person:
-            the domain of the table names no unit, and the certificate states which one the fit protected.
+            As the fit was given: from a frame of Polars one of Polars, from others one of pandas. It holds original
+            values, of the types that the domain says; inside a bin they are drawn as `original_values` says, from a
+            stream of their own. No synthetic row belongs to a person: the domain of the table names no unit, and the
+            certificate states which one the fit protected.
         """
         self._check_fitted()
         count = self._number(n_rows)
@@ -219,7 +221,7 @@ class Synthesizer(Parameters, ABC):
         table = self._rows(count)
         if not self.from_frame_:
             return table
-        return table.to_frame(original=True, random_state=Randomness(self.random_state, "values").generator)
+        return self._frame(table, Randomness(self.random_state, "values").generator)
 
     def sample_batches(self, n_rows: int | None = None) -> Iterator[Any]:
         """Draw any number of rows (default: `n_rows_`) in batches of at most 2**18, in bounded memory.
@@ -238,7 +240,7 @@ class Synthesizer(Parameters, ABC):
         if not self.from_frame_:
             return batches
         values = Randomness(self.random_state, "values").generator
-        return (batch.to_frame(original=True, random_state=values) for batch in batches)
+        return (self._frame(batch, values) for batch in batches)
 
     def write_sample(self, path: str | os.PathLike[str], n_rows: int | None = None, *, csv_safe: bool = False) -> int:
         """Draw rows (default: `n_rows_`) into a CSV or Parquet file (by the ending ``.parquet``); return their number.
@@ -252,6 +254,15 @@ class Synthesizer(Parameters, ABC):
         batches = self._drawn(count) if count > STREAMED else iter([self._rows(count)])
         write_batches(batches, self.domain_, path, random_state=values, csv_safe=csv_safe)
         return count
+
+    def _frame(self, table: Table, values: np.random.Generator) -> Any:
+        """Return rows as original values in a data frame as the fit was given."""
+        frame = table.to_frame(original=True, random_state=values)
+        if not self._polars:
+            return frame
+        import polars
+
+        return polars.from_pandas(frame)
 
     def _rows(self, n_rows: int) -> Table:
         """Draw rows that can obey the rules of the domain."""
