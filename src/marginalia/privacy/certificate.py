@@ -221,15 +221,16 @@ def _check_size(path: Path, size: int) -> None:
         raise InputError(f"{path} is no certificate, model or synthesizer: it holds {size // 10**6} MB of JSON; {most}")
 
 
-_APART = ("random_state", "domain", "target")  # the seed is secret; the digest of the domain is a public input
-
-
 def _parameters(model: Any) -> dict[str, Any]:
-    """Return the constructor's parameters in plain JSON types, without `_APART`, and those of a marginal source."""
+    """Return the constructor's parameters in plain JSON types, and those of a marginal source.
+
+    Without the seed, which is secret, and what a learner says of its data: the digest of the domain is a public input.
+    """
     if not hasattr(model, "get_params"):
         return {}
-    values = sorted(model.get_params(deep=False).items())
-    parameters = {name: _plain(value) for name, value in values if name not in _APART}
+    values = model.get_params(deep=False)
+    apart = {"random_state"} | ({"domain", "target"} if "domain" in values else set())
+    parameters = {name: _plain(value) for name, value in sorted(values.items()) if name not in apart}
     if hasattr(model, "marginals_"):  # a model that only post-processes the release of this source
         parameters["marginals"] = _plain(model.marginals_)
     return parameters
