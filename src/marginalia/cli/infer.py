@@ -16,6 +16,7 @@ from marginalia.progress import showing
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
+    from marginalia.data.units import Unit
     from marginalia.inference.marginals import Interval
     from marginalia.inference.regressions import Regression
     from marginalia.inference.release import Release
@@ -81,8 +82,11 @@ def infer(
         from marginalia.inference.learners import coefficients
         from marginalia.methods.models import load_model
 
-        fitted = coefficients(load_model(release), confidence=confidence, ridge=ridge, guaranteed=guaranteed)
-        return _regression(fitted, figure, wald=wald)
+        learner = load_model(release)
+        fitted = coefficients(learner, confidence=confidence, ridge=ridge, guaranteed=guaranteed)
+        assert learner.encoder_ is not None  # else it has no coefficients of columns
+        unprotected = _unprotected(learner.encoder_.domain, learner.ledger_.neighbours.unit)
+        return _regression(replace(fitted, notes=(*fitted.notes, *unprotected)), figure, wald=wald)
     asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of, difference_of]
     if sum(question is not None for question in asked) != 1:
         raise InputError("ask one thing: a formula, --marginal, --mean, --quantile, --odds-ratio or --difference")
@@ -97,6 +101,7 @@ def infer(
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)
+    unprotected = _unprotected(model.domain_, model.ledger_.neighbours.unit)
     if formula is not None:
         with showing("confidence sets", after=_PATIENCE):
             fitted = regression(
@@ -107,6 +112,7 @@ def infer(
                 ridge=ridge,
                 guaranteed=guaranteed,
             )
+        fitted = replace(fitted, notes=(*fitted.notes, *unprotected))
         answer = _regression(fitted, figure, wald=wald)
         return answer if compare is None else _compared(answer, compare, model, fitted, ridge=ridge)
     kept = Release.of(model)
@@ -140,7 +146,7 @@ def infer(
                 "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
             )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
-    notes = (*notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
+    notes = (*notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit), *unprotected)
     gaps = list(dict.fromkeys(str(one.without_value) for one in found if one.without_value is not None))
     content = {"confidence": confidence, "intervals": [_facts(one) for one in found], "notes": notes}
     answer = Answer(content, [*map(str, found), *gaps, *notes])
@@ -186,6 +192,13 @@ def _compared(
     assert isinstance(answer.content, dict)
     content = {**answer.content, "private": {"note": PRIVATE, "answers": private}}
     return Answer(content, [*answer.lines, PRIVATE, *(one.line for one in both)])
+
+
+def _unprotected(domain: Domain, unit: Unit | None) -> list[str]:
+    """Return a note where a release protects rows, and a column that it did not read names persons."""
+    from marginalia.data.keys import note_on_names
+
+    return [] if unit is not None else note_on_names((*domain.names, *domain.ignored))
 
 
 def _number(given: str, share: str) -> float:

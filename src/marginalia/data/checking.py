@@ -7,6 +7,7 @@ import os
 from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, encode, known_labels, loss_lines, match_columns
+from marginalia.data.keys import note_on_names, notes_on_keys
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.bounded import sizes_of_units
@@ -26,7 +27,8 @@ def check(
 
     Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
     To `notes` is added what each fit will learn, which of its cells cannot be read and so count as missing, what of a
-    folder is not read, what cells lose (see `marginalia.data.encode`), and how many rows are left out of units.
+    folder is not read, what cells lose (see `marginalia.data.encode`), how many rows are left out of units, and a key
+    of persons that is not declared as the unit.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
@@ -45,7 +47,10 @@ def check(
         if data.is_streamed:
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")
-            return _of_source(data.stream(domain.project(domain.names)), domain.unit, notes)
+            source = data.stream(domain.project(domain.names))
+            if domain.unit is None:
+                notes += note_on_names(source.columns)
+            return _of_source(source, domain.unit, notes)
         frame = read_raw(file, public)
     except InputError as error:
         return [str(error)]
@@ -62,6 +67,7 @@ def check(
             notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
         except InputError as error:
             problems.append(str(error))
+    notes += notes_on_keys(frame, public)
     notes += loss_lines((one for one in encoded.problems if one.column in known), len(frame))
     if len(frame):
         notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]

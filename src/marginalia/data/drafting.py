@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from marginalia.data import sentinels, values
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.column import BOOLEANS, WIDE
+from marginalia.data.keys import Key, key_of
 from marginalia.data.labelled_drafts import categories, numbers
 from marginalia.data.labelled_files import Labels, ValueLabels
 from marginalia.data.number_formats import read_number
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>", "NaT")
 NUMBER_MARKS = (*MARKS, "None", "none", "-", "--", ".", "unknown", "missing")  # in text these may be categories
 FEW = 12  # distinct texts, up to which they are categories whatever they look like
-MANY = 50  # distinct keys, from which on a column may name persons
+MANY = 50  # texts that may be told apart, before the others become `other`
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the `MANY` most frequent categories must cover,
 OFTEN = 5  # unless a value occurs this often on average: then they are codes, and no free text
@@ -42,7 +43,6 @@ HOURS = 6  # different ones, from which on texts may be times of day
 YEARS = (values.day("1850-01-01"), values.day("2101-01-01"))  # in which a whole number may be a date
 PRIVATE_EDGES = {"private": "adaptive", "bins": 16}
 PRIVATE_ROWS = {"private": 0.9, "most": 64}  # of a privacy unit
-KEYS = re.compile(r"(^|[\W_])(id|uuid|guid|key)$|^(id|uuid|guid)([\W_]|$)", re.IGNORECASE)
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
 # Texts that are numbers or dates to a person.
@@ -68,10 +68,10 @@ class Drafted:
         What a person must look at, or why the column is left out; nothing in it is a value or a number of the rows.
     found : str
         The remark with what was found in the rows, for their owner alone.
-    unit_type : {"integer", "string", ""}
-        Of a key that several rows share, which may name a person; else empty.
     special : dict of {str: int}
         The number of rows of each special value that is proposed, for the owner alone.
+    key : Key or None
+        Which several rows share: it may name a person.
 
     Examples
     --------
@@ -83,8 +83,8 @@ class Drafted:
     keys: dict[str, Any] | None
     remark: str = ""
     found: str = ""
-    unit_type: str = ""
     special: Mapping[str, int] = field(default_factory=dict)
+    key: Key | None = None
 
     @property
     def note(self) -> str:
@@ -113,15 +113,15 @@ class Draft:
 
     @property
     def units(self) -> list[Drafted]:
-        """The columns that may name the person or household of each row."""
-        return [column for column in self.columns if column.unit_type]
+        """The columns that may name the person or household of each row, the most likely first."""
+        return sorted((c for c in self.columns if c.key is not None), key=lambda c: c.key.rank)  # type: ignore[union-attr]
 
     def content(self) -> dict[str, Any]:
         """Return the content of the domain file."""
         content: dict[str, Any] = {"defaults": {"missing": list(self.missing)}} if self.missing else {}
-        unit = self.units[0] if len(self.units) == 1 else None
-        if unit is not None:
-            content |= {"unit": unit.name, "unit_type": unit.unit_type, "rows_per_unit": PRIVATE_ROWS}
+        unit = self.units[0] if self.units else None
+        if unit is not None and unit.key is not None:
+            content |= {"unit": unit.name, "unit_type": unit.key.type, "rows_per_unit": PRIVATE_ROWS}
         if ignored := [c.name for c in self.columns if c.keys is None and c is not unit]:
             content["ignored"] = ignored
         return content | {"attributes": [{"name": c.name, **c.keys} for c in self.columns if c.keys is not None]}
@@ -222,6 +222,8 @@ class _Cells:
 
 
 def _column(name: str, column: Cells, public: tuple[str, ...], style: NumberStyle | None = None) -> Drafted:
+    if key := key_of(name, column):
+        return Drafted(name, None, key.question, f"{key.line}; {key.question}", key=key)
     counts = column.counts
     texts = [cell.text for cell in column.listed]
     here = [i for i, t in enumerate(texts) if counts[i] and t not in public]
@@ -346,22 +348,12 @@ def _no_measurement(name: str, apart: NDArray[np.float64], n: int) -> Drafted | 
     """Return why whole numbers name rows, or what rows belong to; None if they measure something."""
     dense = apart[-1] - apart[0] <= 1.2 * n
     number = f"{apart.size} different whole numbers in {n} rows: "
-    if n >= ENOUGH and (key := _key(name, apart.size, n, "integer", number)):
-        return key
     if n >= ENOUGH and apart.size >= MOST * n and (IDENTIFIER.search(name) or (dense and apart.size > 0.99 * n)):
         return Drafted(name, None, "an identifier", f"{number}an identifier")
     if max(-apart[0], apart[-1]) >= WIDE:
         what = "whole numbers of 2^53 and more are not told apart; type: string, if they are categories"
         return Drafted(name, None, what)
     return None
-
-
-def _key(name: str, distinct: int, n: int, unit_type: str, found: str) -> Drafted | None:
-    """Return a key by its name that several rows share."""
-    if not (MANY < distinct < n and KEYS.search(name)):
-        return None
-    what = "a key that several rows share: does it name the person or household of a row?"
-    return Drafted(name, None, what, f"{found}{what}", unit_type)
 
 
 def _of_digits(cells: _Cells) -> Drafted | None:
@@ -480,8 +472,6 @@ def _of_strings(cells: _Cells) -> Drafted:
     here, weights, n = [cells.texts[i] for i in cells.known], cells.counts[cells.known], cells.rows
     if len(here) > FEW and (reason := _amounts(here, weights)):
         return Drafted(cells.name, None, *reason)
-    if key := _key(cells.name, len(here), n, "string", f"{len(here)} different texts in {n} rows: "):
-        return key
     if len(here) >= MOST * n and n >= ENOUGH:
         what = "an identifier, or free text"
         return Drafted(cells.name, None, what, f"{len(here)} different texts in {n} rows: {what}")

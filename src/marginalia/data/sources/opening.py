@@ -13,6 +13,7 @@ from typing import Any
 
 from marginalia.data.domain import Domain
 from marginalia.data.encode import known_labels, losses_of
+from marginalia.data.keys import note_on_names, notes_on_keys
 from marginalia.data.parquet_files import ParquetFile
 from marginalia.data.reading import check_is_no_url, is_read_whole, read_raw
 from marginalia.data.sources.bounded import bound_contributions
@@ -170,8 +171,8 @@ class Data:
         where : str
             The domain file, for error messages.
         notes : list of str, optional
-            What cells lose is added, see `marginalia.data.encode`, and how many rows are left out of their units; of
-            rows in memory only: others would need a pass.
+            What cells lose is added, see `marginalia.data.encode`, how many rows are left out of their units, and a key
+            of persons that is not declared as the unit; of rows in memory only: others would need a pass.
 
         Raises
         ------
@@ -192,6 +193,8 @@ class Data:
                     f"ones; declare the labels and edges of '{domain.open_columns[0].name}' there"
                 )
             streamed = self.stream(domain.project(domain.names))
+            if notes is not None and domain.unit is None:
+                notes += note_on_names(streamed.columns)
             return streamed if domain.unit is None else bound_contributions(streamed, domain.unit)
         frame = read_raw(self.text, domain)
         rows: Table | RawTable
@@ -202,6 +205,7 @@ class Data:
         if notes is not None:
             if domain.unit is not None:
                 notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
+            notes += notes_on_keys(frame, domain)
             notes += losses_of(frame, known_labels(domain))
         return rows
 
