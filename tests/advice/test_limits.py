@@ -7,7 +7,7 @@ from tiers import others_slow
 from marginalia.advice.recommend import setting, why_not
 from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
-from marginalia.data.units import BoughtUnit, Unit
+from marginalia.data.units import Unit, UnitOfLearnedRows
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.record import Arm
@@ -57,7 +57,7 @@ def test_learners(method, target, task, relation):
 
 def test_a_public_number_of_rows_lets_dp_sgd_run():
     known = {"target": "y", "relation": "add_remove"}
-    assert "--rows" in said("dp_sgd", MIXED, task="logistic", public=False, **known)
+    assert "--n-public" in said("dp_sgd", MIXED, task="logistic", public=False, **known)
     assert said("dp_sgd", MIXED, task="logistic", public=True, **known) == ""
     assert refused("dp_sgd", MIXED, n_public=ROWS, **known) == ""
 
@@ -83,7 +83,7 @@ def test_post_processing_has_the_limits_of_its_source():
     assert "unlike 'a'" in why_not(on_chebyshev, here, MIXED, public_rows=True)
 
 
-@pytest.mark.parametrize("unit", [Unit("person", 3), BoughtUnit("person", 3)])
+@pytest.mark.parametrize("unit", [Unit("person", 3), UnitOfLearnedRows("person", 3)])
 @pytest.mark.parametrize("method", ["ssp", "objective_perturbation", "preconditioned_gd", "independent", "dd_ssp"])
 def test_units_of_several_rows(method, unit):
     """The reason is there if and only if the fit raises."""

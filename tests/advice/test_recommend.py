@@ -13,7 +13,7 @@ from marginalia.advice.order import measured_order
 from marginalia.advice.recommend import predicted_widths, recommend
 from marginalia.data.domain import Column, Domain
 from marginalia.data.table import Table
-from marginalia.data.units import BoughtUnit, Unit
+from marginalia.data.units import Unit, UnitOfLearnedRows
 from marginalia.errors import InputError
 from marginalia.inference.marginals import cell_bounds
 from marginalia.inference.release import Release
@@ -71,7 +71,7 @@ def test_refusals_say_why(advice):
     assert advice.models.refused["pate"] == "fits, but the benchmark does not rank it on whole tables"
     under = recommend(DOMAIN, "died", **{**ASKED, "relation": "add_remove"})
     assert under.models.refused["pate"] == "no proof for add_remove"
-    assert "--rows" in under.models.refused["dp_sgd"]
+    assert under.models.refused["dp_sgd"] == "needs a public number of rows (--n-public)"
 
 
 def test_a_private_number_of_rows_is_said_first():
@@ -105,6 +105,15 @@ def test_units_of_several_rows():
     assert not any("private" in one for one in recommend(of_persons, public_rows=True, **ASKED).cautions)
     single = recommend(Domain(DOMAIN, unit=Unit("person")), **ASKED)
     assert single.cautions == recommend(DOMAIN, **ASKED).cautions
+
+
+def test_learned_rows_per_unit_are_planned():
+    of_persons = Domain(DOMAIN, unit=UnitOfLearnedRows("person", 64))
+    found = recommend(of_persons, "died", **ASKED, units=9000, rows_per_unit=4)
+    assert "one `person` it keeps; 4 are planned here, and noise grows with that number" in found.cautions[1]
+    assert (found.tables.setting.rows, found.tables.setting.units) == (ASKED["rows"], 9000)
+    most = recommend(of_persons, "died", **ASKED)
+    assert most.widths["independent"] == pytest.approx(16 * found.widths["independent"])
 
 
 def test_where_the_order_differs_at_an_epsilon_is_said():
@@ -208,9 +217,12 @@ def test_predicted_widths_are_those_of_a_release(relation, unit):
     assert widths["residual_planner"] == pytest.approx(statistics.median(halves), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "domain", [Domain.from_sizes({"a": 1000, "b": 1000}), Domain(DOMAIN, unit=BoughtUnit("person", 9))]
-)
-def test_domains_without_predicted_widths(domain):
-    """Too many cells, or a number of rows per unit that is not known beforehand."""
+def test_widths_of_a_learned_number_of_rows_are_those_of_the_most():
+    budget = {"epsilon": 1.0, "delta": 1e-5, "relation": "add_remove"}
+    learned = predicted_widths(Domain(DOMAIN, unit=UnitOfLearnedRows("person", 9)), **budget)
+    assert learned == predicted_widths(Domain(DOMAIN, unit=Unit("person", 9)), **budget)
+
+
+def test_domains_of_too_many_cells_have_no_predicted_widths():
+    domain = Domain.from_sizes({"a": 1000, "b": 1000})
     assert predicted_widths(domain, epsilon=1.0, delta=1e-5, relation="add_remove") == {}

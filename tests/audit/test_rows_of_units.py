@@ -14,7 +14,7 @@ from marginalia.audit.replay import TOLERANCE, share
 from marginalia.audit.subject import subjects
 from marginalia.audit.tables import PATIENTS, SyntheticTable, of_frame, records
 from marginalia.audit.tape import Tape, play
-from marginalia.data.units import BoughtUnit
+from marginalia.data.units import UnitOfLearnedRows
 from marginalia.methods.registry import EVERY
 from marginalia.privacy.relation import Relation
 
@@ -106,6 +106,6 @@ def test_exact_values_follow_one_units_rows_within_the_declared_sensitivity(titl
 @pytest.mark.parametrize("title", [t for t in SUBJECTS if t.startswith(("independent", "ssp patients linear"))])
 def test_a_privately_chosen_number_of_rows_moves_no_other_unit(title):
     subject = SUBJECTS[title]
-    frame = replace(subject.frames[0], unit=BoughtUnit(PATIENTS.column, 8, 0.9))
+    frame = replace(subject.frames[0], unit=UnitOfLearnedRows(PATIENTS.column, 8, 0.9))
     for what, place, shares in moves(subject, frame):
         assert max(shares) <= (0.0 if what == "move" else 1 + TOLERANCE), (what, place)

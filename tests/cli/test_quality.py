@@ -82,6 +82,38 @@ def test_a_table_without_the_column_of_units_is_compared(call, tmp_path):
         assert line in str(output)
 
 
+def test_the_unit_may_be_an_option(call, tmp_path):
+    columns = "".join(f"  - {{name: {name}, type: string, labels: [x, y]}}\n" for name in "ab")
+    (tmp_path / "d.yaml").write_text(f"ignored: [person]\nattributes:\n{columns}")
+    (tmp_path / "real.csv").write_text("person,a,b\n" + "p,x,x\nq,x,y\np,y,y\n" * 4)
+    (tmp_path / "made.csv").write_text("a,b\n" + "y,x\nx,x\n" * 2)
+    asked = ("quality", tmp_path / "real.csv", tmp_path / "made.csv", "--domain", tmp_path / "d.yaml")
+    code, out, err = call(*asked, "--unit", "person")
+    assert (code, err) == (0, "")
+    assert "units, off the private rows: 2 different `person`, 4 to 8 rows each" in out
+    code, out, _ = call(*asked)
+    assert (code, "by its name `person` names persons or households, and no unit is declared" in out) == (0, True)
+
+
+def test_the_certificate_of_a_draft_that_was_not_reviewed_says_what_is_missing(call, tmp_path):
+    (tmp_path / "draft.yaml").write_text(
+        "attributes:\n- {name: a, type: boolean, inferred: [type]}\n- {name: b, type: boolean}\n"
+    )
+    (tmp_path / "t2.csv").write_text("a,b\n" + "yes,no\nno,no\n" * 9)
+    used = ("--data", "t2.csv", "--domain", "draft.yaml", "--epsilon", 1, "--out", "s2.csv")
+    assert call("synthesize", "--method", "independent", *used)[0] == 0
+    code, out, err = call("quality", "t2.csv", "s2.csv", "--domain", "draft.yaml", "--out", "q2.html")
+    assert code == 0, err
+    assert "DOES NOT HOLD" not in out
+    assert "not certified: 1 column's types were read off the rows (a); say `reviewed: true` of what is public" in out
+    assert "the events are confirmed: by themselves they cost (1, 1e-05)" in out
+    page = (tmp_path / "q2.html").read_text()
+    assert "The draft of the domain was not reviewed" in page
+    assert "does not hold" not in page
+    code, out, _ = call("certify", "s2.csv")
+    assert (code, "and release again; the events by themselves cost (1, 1e-05)" in out) == (1, True)
+
+
 def test_real_rows_are_those_of_a_file_or_of_a_database(call):
     with duckdb.connect("t.db") as connection:
         connection.execute("CREATE TABLE t AS SELECT * FROM 't.csv'")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from marginalia.cli.removed import RECOMMEND_ROWS
 from marginalia.data import Column, Domain
 from marginalia.data.units import Unit
 
@@ -40,7 +41,7 @@ def test_only_the_number_of_rows_is_read(call, name):
 
 @pytest.mark.slow
 def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
-    code, out, _ = call("recommend", "none.csv", *OPTIONS, "--rows", 4000, "--json")
+    code, out, _ = call("recommend", "none.csv", *OPTIONS, "--n-public", 4000, "--json")
     found = json.loads(out)
     assert code == 0
     assert found["models"]["setting"]["rows"] == 4000
@@ -69,6 +70,58 @@ def test_the_unit_is_that_of_the_domain_file_or_of_the_options(call, tmp_path, w
         code, out, err = call("recommend", "t.csv", "--domain", "d.json", "--epsilon", 1, "--unit", "age")
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
+
+
+def persons(tmp_path, rows_per_unit):
+    """Write 300 persons with 1, 2, .., 10 rows each, and their domain."""
+    import numpy as np
+    import pandas as pd
+
+    keys = np.repeat(np.arange(300), np.arange(300) % 10 + 1)
+    pd.DataFrame({"person": keys, "age": "?"}).to_csv(tmp_path / "p.csv", index=False)
+    content = DOMAIN.to_dict() | {"unit": "person", "rows_per_unit": rows_per_unit}
+    (tmp_path / "p.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(("rows_per_unit", "k", "kept"), [(3, 3, 810), ({"private": 0.7, "most": 64}, 7, 1470)])
+def test_kept_rows_of_units_are_counted_and_their_noise_is_predicted(call, tmp_path, rows_per_unit, k, kept):
+    persons(tmp_path, rows_per_unit)
+    asked = ("recommend", "p.csv", "--domain", "p.json", "--epsilon", 1, "--relation", "add_remove")
+    code, out, err = call(*asked)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"300 units, {kept:,} rows kept, 3 columns")
+    assert f"{k} are planned here" in out or f"at most {k} rows of one `person` are kept" in out
+    assert "--out synthetic.csv --model release.npz --budget table.budget" in out
+    assert "marginalia budget open table.budget --epsilon 1 --delta 1e-05 --relation add_remove --unit person" in out
+    found = json.loads(call(*asked, "--json")[1])
+    single = json.loads(call(*asked[:3], "d.json", *asked[4:], "--json")[1])
+    ratio = found["widths"]["independent"] / single["widths"]["independent"]
+    assert 0.999 * k < ratio < 1.03 * k  # the rows per unit are learned with a part of epsilon
+
+
+def test_n_public_counts_units(call, tmp_path):
+    persons(tmp_path, 3)
+    options = ("--domain", "p.json", "--epsilon", 1, "--target", "died", "--relation", "add_remove")
+    asked = ("recommend", "--n-public", 300, *options)
+    found = json.loads(call(*asked, "--json")[1])
+    assert (found["models"]["setting"]["units"], found["models"]["setting"]["rows"]) == (300, 300)
+    assert any("--n-public 300" in option["how"] for option in found["models"]["options"])
+    assert not any("--n-public" in caution for caution in found["cautions"])
+    found = json.loads(call("recommend", "p.csv", *options, "--json")[1])
+    assert found["models"]["refused"]["preconditioned_gd"] == "needs a public number of different `person` (--n-public)"
+
+
+def test_a_model_is_proposed_with_its_files_and_the_budget(call):
+    code, out, err = call("recommend", "t.csv", *OPTIONS)
+    assert (code, err) == (0, "")
+    [line] = [line for line in out.splitlines() if line.startswith("the first: marginalia fit")]
+    assert line.endswith("--target died --out model.json --budget table.budget")
+
+
+def test_the_removed_option_names_the_alternative(call):
+    code, out, err = call("recommend", *OPTIONS, "--rows", 4000)
+    assert (code, out) == (2, "")
+    assert err == f"marginalia: {RECOMMEND_ROWS}\n"
 
 
 @pytest.mark.slow
@@ -106,7 +159,7 @@ def test_columns_that_are_learned_privately_count_as_planned(call, tmp_path):
         {"name": "ill", "type": "boolean"},
     ]
     (tmp_path / "open.json").write_text(json.dumps({"attributes": columns}))
-    asked = ("recommend", "--rows", 4000, "--domain", "open.json", "--epsilon", 1)
+    asked = ("recommend", "--n-public", 4000, "--domain", "open.json", "--epsilon", 1)
     code, out, err = call(*asked, "--target", "ill")
     assert (code, err) == (0, "")
     assert "ill: 4,000 rows, 3 columns, 29 codes" in out

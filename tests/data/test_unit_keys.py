@@ -20,7 +20,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources import bounded
 from marginalia.data.sources.opening import Data
 from marginalia.data.table import RawTable, Table
-from marginalia.data.units import BoughtUnit, Unit, check_spellings, key_hashes, keys_of, unit_sizes
+from marginalia.data.units import Unit, UnitOfLearnedRows, check_spellings, key_hashes, keys_of, unit_sizes
 from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.certificate_page import certificate_page
@@ -360,7 +360,7 @@ def test_a_domain_file_declares_the_type_of_its_unit(tmp_path: Path) -> None:
     assert "unit_type" not in _domain().to_dict()
     assert Domain.from_dict(domain.to_dict()).of_unit(None, 5).unit == Unit("id", 5, type="integer")
     learned = _domain("date", rows_per_unit={"private": 0.9, "most": 8})
-    assert learned.unit == BoughtUnit("id", 8, 0.9, type="date")
+    assert learned.unit == UnitOfLearnedRows("id", 8, 0.9, type="date")
     assert Domain.from_dict(learned.to_dict()) == learned
     with pytest.raises(InputError, match="unknown unit_type 'int'"):
         _domain("int")

@@ -15,7 +15,7 @@ from marginalia.data.sources.files import stream_files
 from marginalia.data.sources.opening import Data
 from marginalia.data.splits import random_split
 from marginalia.data.table import CountSource, RawTable, Table
-from marginalia.data.units import BoughtUnit, Unit, hashes_of
+from marginalia.data.units import Unit, UnitOfLearnedRows, hashes_of
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import additive
@@ -266,7 +266,7 @@ def test_learned_rows_are_those_of_the_number_that_was_learned(kind: str, relati
         age = {"name": "age", "type": "integer", "edges": {"private": "uniform", "bounds": [0, 30], "bins": 3}}
         schema = Domain.from_dict({**schema.to_dict(), "attributes": [age, CONTENT["attributes"][1]]})
     rows = Table.from_frame(frame, schema) if kind == "table" else RawTable.of(frame, schema)
-    assert rows.unit == BoughtUnit("patient", 16, 0.6)
+    assert rows.unit == UnitOfLearnedRows("patient", 16, 0.6)
     ledger = Ledger(relation, epsilon=3.0, delta=1e-5, unit=rows.unit)
     coded = coded_rows(rows, ledger=ledger, random_state=0)
     assert coded.unit == ledger.neighbours.unit == Unit("patient", 4)  # two thirds of the units have 1 to 4 rows

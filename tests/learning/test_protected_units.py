@@ -9,7 +9,7 @@ import pytest
 from marginalia.data.domain import Column, Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.data.units import BoughtUnit, Unit
+from marginalia.data.units import Unit, UnitOfLearnedRows
 from marginalia.errors import InputError
 from marginalia.learning import (
     AdaptiveMarginClassifier,
@@ -118,7 +118,7 @@ def test_nothing_public_follows_from_the_number_of_rows(name, relation):
 
 def test_objective_perturbation_refuses_a_privately_chosen_number_of_rows():
     """Its event, one for a group of rows, would follow from the released histogram: nothing may be released."""
-    table = Table(TABLE.codes, DOMAIN).of_units(BoughtUnit("patient", K), TABLE.units)
+    table = Table(TABLE.codes, DOMAIN).of_units(UnitOfLearnedRows("patient", K), TABLE.units)
     assert fitted("ssp", "add_remove", table).ledger_.certified
 
     def hook(asked, exact, draw):

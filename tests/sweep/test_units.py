@@ -9,7 +9,7 @@ import pytest
 
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.units import BoughtUnit, Unit, hashes_of
+from marginalia.data.units import Unit, UnitOfLearnedRows, hashes_of
 from marginalia.errors import InputError
 from marginalia.reporting.provenance import datasets_info
 from marginalia.sweep.prepare import prepare_dataset
@@ -61,7 +61,7 @@ def test_a_learned_number_of_rows_is_kept_to_be_learned(folder: Path) -> None:
     entry = _entry(folder, domain=domain, attributes=None, unit=None, rows_per_unit=None)
     prepare_dataset(entry.model_dump(), folder / "data")
     data = Prepared.load(folder / "data")
-    assert data.table.unit == BoughtUnit("patient", 32, 0.9)
+    assert data.table.unit == UnitOfLearnedRows("patient", 32, 0.9)
     assert json.loads((folder / "data" / "dataset.json").read_text())["rows_per_unit"] == {"private": 0.9, "most": 32}
 
 

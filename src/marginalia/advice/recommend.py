@@ -21,14 +21,14 @@ from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import widths
 from marginalia.data.table import Table
-from marginalia.data.units import BoughtUnit
+from marginalia.data.units import Unit, UnitOfLearnedRows
 from marginalia.errors import InputError
 from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
-from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE, UNIT_SHARE
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting.style import arm_name
 
@@ -44,13 +44,16 @@ class Setting(NamedTuple):
     relation: str
     epsilon: float
     delta: float
-    rows: int  # that it is fitted on
+    rows: int  # that it is fitted on; where each unit keeps several, and their number is not known, the units
+    units: int  # privacy units; rows, where each row is one
     columns: int
     codes: int  # sum of the columns' sizes
     width: int  # columns of the encoded features; 0 for a synthetic table
 
 
-def setting(domain: Domain, *, task: str = "", target: str = "", rows: int, **budget: Any) -> Setting:
+def setting(
+    domain: Domain, *, task: str = "", target: str = "", rows: int, units: int | None = None, **budget: Any
+) -> Setting:
     """Return the setting of a fit on a table of `domain`; `budget` is relation, epsilon and delta.
 
     >>> domain = Domain.from_sizes({"age": 8, "smoker": 2, "region": 5})
@@ -59,7 +62,8 @@ def setting(domain: Domain, *, task: str = "", target: str = "", rows: int, **bu
     (15, 11)
     """
     width = sum(widths(domain.drop(target)).values()) if task else 0
-    return Setting(task=task, rows=rows, columns=len(domain), codes=sum(domain.sizes), width=width, **budget)
+    size: dict[str, Any] = {"rows": rows, "units": rows if units is None else units, "columns": len(domain)}
+    return Setting(task=task, **size, codes=sum(domain.sizes), width=width, **budget)
 
 
 def planned(domain: Domain) -> Domain:
@@ -80,8 +84,10 @@ def planned(domain: Domain) -> Domain:
     return Domain(map(of, domain), source=domain.source, unit=domain.unit) if domain.is_open else domain
 
 
-def _left_for_the_method(learned: Sequence[Column], epsilon: float, delta: float) -> float:
-    """Return the epsilon that is left of a budget after open columns have been learned by the default share."""
+def _left_for_the_method(learned: Sequence[Column], unit: Unit | None, epsilon: float, delta: float) -> float:
+    """Return the epsilon that is left after the rows per unit and open columns have been learned by default shares."""
+    if isinstance(unit, UnitOfLearnedRows):
+        epsilon = gdp_epsilon(math.sqrt(1 - UNIT_SHARE) * gdp_mu(epsilon, delta), delta)
     if not any(column.needs_epsilon for column in learned):
         return epsilon
     left = delta * (1 - PREPROCESSING_SHARE) if any(c.open_fact == "labels" for c in learned) else delta
@@ -127,7 +133,7 @@ def _refusal_of_units(records: list[Method], setting: Setting, domain: Domain) -
         fitted = record.load(task)
         if not getattr(fitted, "UNITS", False):
             return f"proof for one row per `{unit.column}` only"
-        if isinstance(unit, BoughtUnit) and not getattr(fitted, "PRIVATE_ROWS_PER_UNIT", True):
+        if isinstance(unit, UnitOfLearnedRows) and not getattr(fitted, "PRIVATE_ROWS_PER_UNIT", True):
             return "no proof for a privately chosen rows_per_unit"
     return ""
 
@@ -141,11 +147,15 @@ def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> 
     if limits.columns is not None and len(domain) > limits.columns:
         return f"up to {limits.columns} columns, not {len(domain)}"
     if limits.public_rows and not public:
-        return "needs a public number of rows (--rows)"
-    if limits.small_delta and setting.delta >= 1 / setting.rows:
-        return f"delta must be below 1/n = {1 / setting.rows:.2g}"
+        return f"needs a public number of {_counted(domain.unit)} (--n-public)"
+    if limits.small_delta and setting.delta >= 1 / setting.units:
+        return f"delta must be below 1/n = {1 / setting.units:.2g}"
     size = 8 * sum(domain.n_cells(pair) for pair in combinations(domain.names, 2)) if limits.all_pairs else 0
     return f"all pairs together take {size / 2**30:,.0f} GB" if size > MOST_BYTES else ""
+
+
+def _counted(unit: Unit | None) -> str:
+    return "rows" if unit is None else f"different `{unit.column}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +272,8 @@ def recommend(
     target: str = "",
     *,
     rows: int,
+    units: int | None = None,
+    rows_per_unit: int | None = None,
     epsilon: float,
     delta: float = 1e-5,
     relation: str = "replace_one",
@@ -277,11 +289,16 @@ def recommend(
     target : str, optional
         Column to predict; it must not be open. Default: synthetic tables only.
     rows : int
-        That will be fitted on, at least 1.
+        That will be fitted on, at least 1: of privacy units those that are kept. If their number is not known, that of
+        the units.
+    units : int, optional
+        Number of privacy units. Default: `rows`.
+    rows_per_unit : int, optional
+        For which the noise is predicted, where each fit learns it. Default: the most that may be learned.
     epsilon, delta : float
     relation : {"replace_one", "add_remove"}
     public_rows : bool
-        Whether `rows` is public; under ``replace_one``, where each row is a unit, it is.
+        Whether `rows` and `units` are public; under ``replace_one``, where each row is a unit, they are.
     registry : mapping of str to Method, optional
         Default: the built-in methods.
 
@@ -294,7 +311,8 @@ def recommend(
     for column in learned:
         if column.name == target:
             raise InputError(f"target '{target}': its {column.open_fact} must be public; give them in the domain")
-    left = _left_for_the_method(learned, checks.positive("epsilon", epsilon), checks.open_unit("delta", delta))
+    unit = domain.unit
+    left = _left_for_the_method(learned, unit, checks.positive("epsilon", epsilon), checks.open_unit("delta", delta))
     domain = planned(domain)
     size = domain[target].size if target else 2
     checks.count("rows", rows)
@@ -302,7 +320,13 @@ def recommend(
         raise InputError(f"relation is '{relation}': need add_remove or replace_one")
     if target and (size < 2 or len(domain) < 2):
         raise InputError(f"target '{target}' has {size} code(s) on {len(domain)} column(s): nothing can be learnt")
-    budget: dict[str, Any] = {"rows": rows, "relation": str(relation), "epsilon": float(epsilon), "delta": delta}
+    budget: dict[str, Any] = {
+        "rows": rows,
+        "units": units,
+        "relation": str(relation),
+        "epsilon": float(epsilon),
+        "delta": delta,
+    }
     tables = _ranking(setting(domain, **budget), domain, public_rows, registry)
     models = None
     if target and (size == 2 or domain[target].kind != "categorical"):
@@ -310,12 +334,13 @@ def recommend(
         here = setting(domain, task=task, target=target, **budget)
         models = _ranking(here, domain, public_rows, registry)
     public = public_rows or Neighbours(Relation(relation), domain.unit).n_rows_public
-    cautions = [*_cautions(domain, target, models, tables, public), *_of_learning(learned, epsilon, left)]
+    of_k = Unit(unit.column, rows_per_unit or unit.rows, type=unit.type) if unit is not None else None
+    cautions = [*_cautions(domain, of_k, target, models, tables, public), *_of_learning(learned, epsilon, left)]
     gaussian = [method.id for method in registry.values() if method.gaussian]
-    widths = predicted_widths(domain, epsilon=left, delta=delta, relation=relation, registry=registry)
+    of_known = domain.replace(unit=of_k)
+    widths = predicted_widths(of_known, epsilon=left, delta=delta, relation=relation, registry=registry)
     attacks = of_budget(epsilon, delta), of_gaussian(epsilon, delta)
-    unit = str(domain.unit or "")
-    return Advice(target, unit, models, tables, cautions, *attacks, gaussian, widths)
+    return Advice(target, str(unit or ""), models, tables, cautions, *attacks, gaussian, widths)
 
 
 def predicted_widths(
@@ -324,19 +349,19 @@ def predicted_widths(
     """Return half of the width of the 95 % interval for one cell of a typical marginal, by method; see `Advice.widths`.
 
     The noise of these methods does not depend on the rows, so it is read off a release of a table of one made-up row.
-    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all, nor where the number of rows per
-    unit is chosen privately.
+    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all. Where the number of rows per unit
+    is chosen privately, the noise is that of the most.
 
     >>> widths = predicted_widths(Domain.from_sizes({"a": 2, "b": 3}), epsilon=1.0, delta=1e-5, relation="add_remove")
     >>> sorted(widths), 0 < widths["residual_planner"] < widths["gaussian_marginals"] * 1.5
     (['gaussian_marginals', 'independent', 'residual_planner'], True)
     """
     sizes = domain.sizes
-    if sum(a * b for a, b in combinations(sizes, 2)) > MOST_PLANNED or isinstance(domain.unit, BoughtUnit):
+    if sum(a * b for a, b in combinations(sizes, 2)) > MOST_PLANNED:
         return {}
     row = Table(np.zeros((1, len(domain)), np.int64), Domain.from_sizes(dict(zip(domain.names, sizes, strict=True))))
-    if domain.unit is not None:
-        row = row.of_units(domain.unit, np.zeros(1, np.int64))
+    if (unit := domain.unit) is not None:
+        row = row.of_units(Unit(unit.column, unit.rows), np.zeros(1, np.int64))
     found = {}
     for method in registry.values():
         if method.intervals != "planned":
@@ -417,25 +442,22 @@ def _how(arm: Arm, method: Method, here: Setting) -> str:
         return f"marginalia fit --method {arm.method} --source {arm.variant}"
     if arm.variant:
         return f"a configuration with {{ id: {arm.method}, variant: {arm.variant} }}"
-    n_public = f" --n-public {here.rows}" if method.limits.public_rows and here.relation == Relation.ADD_REMOVE else ""
+    n_public = f" --n-public {here.units}" if method.limits.public_rows and here.relation == Relation.ADD_REMOVE else ""
     return f"marginalia fit --method {arm.method}{n_public}"
 
 
-def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranking, public: bool) -> Iterator[str]:
+def _cautions(
+    domain: Domain, of_k: Unit | None, target: str, models: Ranking | None, tables: Ranking, public: bool
+) -> Iterator[str]:
     """Yield the unfavourable, one line each."""
     if not public:
         yield (
             f"the number of rows is private under {tables.setting.relation} and was used: this is for the owner of the "
-            "table, not for release (--rows takes a public number)"
+            f"table, not for release (--n-public takes a public number of {_counted(domain.unit)})"
         )
     if domain.source == "inferred":
         yield "the domain was inferred from private rows: no certificate of a fit with it covers that"
-    unit = domain.unit
-    if unit is not None and unit.rows > 1:
-        yield (
-            f"at most {unit.rows} rows of one `{unit.column}` are kept, and noise grows with that number; the "
-            "benchmark measured one row per unit"
-        )
+    yield from _of_units(domain.unit, of_k)
     if target and models is None:
         yield (
             f"'{target}' has {domain[target].size} unordered codes; the benchmark has targets of two codes and "
@@ -443,6 +465,18 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
         )
     for what, ranking in (("models", models), ("synthetic tables", tables)):
         yield from _doubts(what, ranking) if ranking else ()
+
+
+def _of_units(unit: Unit | None, planned: Unit | None) -> Iterator[str]:
+    """Yield what the rows per unit change, if there may be several."""
+    if unit is None or planned is None or unit.rows == 1:
+        return
+    kept = f"at most {unit.rows} rows of one `{unit.column}` are kept"
+    if isinstance(unit, UnitOfLearnedRows):
+        kept = (
+            f"each fit learns privately how many rows of one `{unit.column}` it keeps; {planned.rows} are planned here"
+        )
+    yield f"{kept}, and noise grows with that number; the benchmark measured one row per unit"
 
 
 def _of_learning(learned: Sequence[Column], epsilon: float, left: float) -> Iterator[str]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.private_fit import PrivacyOptions
+from marginalia.cli.removed import RECOMMEND_ROWS
 from marginalia.cli.shared import Answer, DomainFile, aligned, read_domain_of_unit
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from marginalia.advice.recommend import Advice, Ranking
+    from marginalia.data.units import Unit
 
 
+BUDGET = "table.budget"  # as the answer names it
 _MEASURES = {
     "linear": "mean squared error",
     "logistic": "AUC",
@@ -27,21 +31,26 @@ _MEASURES = {
 def recommend(
     domain: DomainFile,
     options: PrivacyOptions,
-    table: Annotated[Path | None, typer.Argument(help="CSV or Parquet file; only its number of rows is read.")] = None,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet file; read is its number of rows, and the column of the unit.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option("--target", help="Column to predict; default: synthetic tables only.")
     ] = None,
-    rows: Annotated[
-        int | None, typer.Option("--rows", min=1, help="Public number of rows; no table is then read.")
+    n_public: Annotated[
+        int | None,
+        typer.Option("--n-public", min=1, help="Public number of rows, or of units; no table is then read."),
     ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", hidden=True)] = None,
     configfile: Annotated[
         Path | None, typer.Option("--configfile", help="Configuration whose own methods are looked at too.")
     ] = None,
 ) -> Answer:
     """List the methods that fit a domain, in the measured order of the benchmark; say what epsilon allows an attacker.
 
-    Nothing of the rows is read but their number, which is private under add_remove: then the answer is for the owner of
-    the table, not for release. Methods that do not fit are listed with the reason.
+    Nothing of the rows is read but their number, and with a privacy unit the number of rows of each: these are private
+    under add_remove, and then the answer is for the owner of the table, not for release. Methods that do not fit are
+    listed with the reason.
 
     Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
     """
@@ -51,15 +60,17 @@ def recommend(
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
 
+    if rows is not None:
+        raise InputError(RECOMMEND_ROWS)
     public = read_domain_of_unit(domain, options.unit, options.rows_per_unit)
-    if table is None and rows is None:
-        raise InputError("give a table, or a public number of rows with --rows")
-    n = rows or _number_of_rows(Path(str(table)))
+    if table is None and n_public is None:
+        raise InputError("give a table, or a public number of rows or units with --n-public")
+    size: dict[str, int] = {"rows": n_public} if n_public else _size(Path(str(table)), public.unit)
     budget = {"epsilon": options.epsilon, "delta": options.delta, "relation": options.relation}
     blocks = config.read(configfile).blocks() if configfile is not None else ()
     own = {choice.id: own_method(choice) for block in blocks for choice in block.methods if choice.file}
     registry = {**BUILT_IN, **own}
-    found = advise(public, target or "", rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
+    found = advise(public, target or "", **size, public_rows=n_public is not None, registry=registry, **budget)  # type: ignore[arg-type]
     typed = ["--data", str(table or "TABLE"), "--domain", str(domain), "--epsilon", f"{options.epsilon:g}"]
     typed += ["--delta", f"{options.delta:g}", "--relation", options.relation]
     typed += [] if options.unit is None else ["--unit", options.unit]
@@ -67,29 +78,54 @@ def recommend(
     return Answer(found.to_dict(), _lines(found, str(Neighbours(Relation(options.relation), public.unit)), typed))
 
 
-def _number_of_rows(path: Path) -> int:
-    """Return the number of rows of a CSV or Parquet file; their values are not looked at."""
+def _size(path: Path, unit: Unit | None) -> dict[str, int]:
+    """Return the number of rows of a CSV or Parquet file; with a unit, those that a fit keeps, of how many units.
+
+    Read is the column of the unit alone. Where a fit learns the rows per unit, they are planned without noise.
+    """
     from marginalia.data.csv_files import CSVFile
     from marginalia.data.parquet_files import ParquetFile
     from marginalia.data.reading import check_header, check_is_no_url, is_read_whole, read_raw
 
     if is_read_whole(path):
-        return len(read_raw(path))
+        frame = read_raw(path)
+        if unit is not None and unit.column in frame.columns:
+            return _size_of_units([frame[unit.column]], unit)
+        return {"rows": len(frame)}
     check_is_no_url(path)
     file = ParquetFile.scan(path) if path.suffix == ".parquet" else CSVFile.scan(path)
     check_header(list(file.names), str(path))
     n = file.n_rows if isinstance(file, ParquetFile) else sum(batch.num_rows for batch in file.batches([]))
     if not n:
         raise InputError(f"{path}: the table has no rows")
-    return n
+    if unit is not None and unit.column in file.names:
+        return _size_of_units((batch.column(unit.column) for batch in file.batches([unit.column])), unit)
+    return {"rows": n}
+
+
+def _size_of_units(columns: Iterable[Any], unit: Unit) -> dict[str, int]:
+    import numpy as np
+
+    from marginalia.data.cells import cells_of
+    from marginalia.data.units import UnitOfLearnedRows, keys_of
+
+    rows_of: Counter[str] = Counter()
+    for column in columns:
+        keys, number = keys_of(cells_of(column, unit.column, lenient=True), unit)
+        rows_of.update(dict(zip(keys.tolist(), np.bincount(number).tolist(), strict=True)))
+    sizes, k = np.array(list(rows_of.values())), unit.rows
+    if isinstance(unit, UnitOfLearnedRows):
+        k = min(k, int(np.quantile(sizes, unit.share, method="inverted_cdf")))
+    return {"rows": int(np.minimum(sizes, k).sum()), "units": len(sizes), "rows_per_unit": k}
 
 
 def _lines(found: Advice, relation: str, options: list[str]) -> Iterator[str]:
     here = (found.models or found.tables).setting
     features = f", {here.width:,} features" if here.width else ""
     unit = found.unit or "each row by itself"
+    size = f"{here.rows:,} rows" if here.units == here.rows else f"{here.units:,} units, {here.rows:,} rows kept"
     yield (
-        f"{f'{found.target}: ' if found.target else ''}{here.rows:,} rows, {here.columns} columns, {here.codes:,} codes"
+        f"{f'{found.target}: ' if found.target else ''}{size}, {here.columns} columns, {here.codes:,} codes"
         f"{features}; ({here.epsilon:g}, {here.delta:g})-DP, {relation}; protected: {unit}"
     )
     yield from (f"! {caution}" for caution in found.cautions)
@@ -104,9 +140,14 @@ def _lines(found: Advice, relation: str, options: list[str]) -> Iterator[str]:
         yield "         marginalia infer states them, and those of means and regressions, from the released model"
     if found.models is not None:
         yield ""
-        yield from _table(f"models of {found.target}", found.models, [*options, "--target", found.target])
+        files = ["--target", found.target, "--out", "model.json", "--budget", BUDGET]
+        yield from _table(f"models of {found.target}", found.models, [*options, *files])
     yield ""
-    yield from _table("synthetic tables", found.tables, [*options, "--out", "synthetic.csv"])
+    files = ["--out", "synthetic.csv", "--model", "release.npz", "--budget", BUDGET]
+    yield from _table("synthetic tables", found.tables, [*options, *files])
+    unit_option = ["--unit", found.unit.split("`")[1]] if found.unit else []
+    budget = ["--epsilon", f"{here.epsilon:g}", "--delta", f"{here.delta:g}", "--relation", here.relation, *unit_option]
+    yield f"the budget file, once, for all releases: marginalia budget open {BUDGET} {shlex.join(budget)}"
     if not found.target:
         yield "no --target: with one, learners that predict that column are ranked too"
 

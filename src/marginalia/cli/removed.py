@@ -29,6 +29,7 @@ VERIFY_RERUN = (
     "verify --rerun was removed in 3.0: let snakemake make the file of that run in a new folder, and compare, which "
     "docs/reproduce.md shows"
 )
+RECOMMEND_ROWS = "recommend --rows was removed in 3.0: --n-public takes a public number of rows, or of units, as in fit"
 PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
 
 

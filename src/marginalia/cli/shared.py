@@ -125,7 +125,9 @@ def read_rows(
     return _with_rows(Data.parse(data).open(public, share=share, where=str(domain), notes=notes), data)
 
 
-def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
+def read_compared(
+    real: str, synthetic: str, domain: Path, unit_column: str | None = None
+) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
     """Read two tables that are compared: the same number of random rows of large ones, as codes and as raw cells.
 
     Labels and edges that a fit would learn privately are read off the real rows: the comparison is private anyway, and
@@ -136,7 +138,7 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
     from marginalia.quality.raw_rows import Sample
     from marginalia.sweep.metrics import reference_domain
 
-    public = Domain.from_yaml(domain)
+    public = Domain.from_yaml(domain).of_unit(unit_column, None)
     unit, public = public.unit, public.project(public.names)  # of all rows, whatever their units
     _warn_of_inferred(domain, public)
     ours, theirs = Sample.read(real, public, unit=unit), Sample.read(synthetic, public)
@@ -146,17 +148,18 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
     return (ours.coded(whole, real), theirs.coded(whole, synthetic)), (ours, theirs)
 
 
-def units_line(data: str, domain: Path) -> str:
-    """Return one line on how many rows of a table its units keep; empty where the domain file names no unit."""
+def units_line(data: str, domain: Path, column: str | None = None) -> str:
+    """Return one line on how many rows of a table its units keep; of a table without a unit, whether one is missing."""
     from marginalia.data.domain import Domain
+    from marginalia.data.keys import note_on_names
     from marginalia.data.sources.bounded import sizes_of_units
     from marginalia.data.sources.opening import Data
     from marginalia.data.units import kept_line
 
-    public = Domain.from_yaml(domain)
-    if (unit := public.unit) is None:
-        return ""
+    public = Domain.from_yaml(domain).of_unit(column, None)
     source = Data.parse(data).stream(public.project(public.names).placeholder())
+    if (unit := public.unit) is None:
+        return "".join(note_on_names(source.columns))
     if unit.column not in source.columns:
         return f"units: the file has no column '{unit.column}'; all figures are of its rows"
     return kept_line(unit, sizes_of_units(source, unit))

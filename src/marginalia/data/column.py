@@ -178,7 +178,7 @@ class Column(Strict, json_schema_extra=_file_forms):
         Facts that were read off the private rows.
     lenient : bool
         Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is
-        with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
+        with what was learned: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
     decimals : int, optional
         Of numbers, from 0 to 6: a value is rounded to so many (half to even) before it gets a code, and has so many
         where it is written.

@@ -22,7 +22,7 @@ from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import check_collected, is_frame, kind_of, with_text_names
 from marginalia.data.rules.feasible import feasible_row, zeros_of_rules
 from marginalia.data.rules.rules import Rules
-from marginalia.data.units import BoughtUnit, KeyType, Unit
+from marginalia.data.units import KeyType, Unit, UnitOfLearnedRows
 from marginalia.errors import InputError, unknown_name
 
 _KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults")
@@ -76,7 +76,7 @@ def parse_unit(content: Mapping[str, Any]) -> Unit | None:
             raise InputError(
                 "rows_per_unit is a number, or {private: SHARE, most: NUMBER} to have each fit learn it privately"
             )
-        return BoughtUnit(column, rows["most"], float(rows["private"]), type=of_type)
+        return UnitOfLearnedRows(column, rows["most"], float(rows["private"]), type=of_type)
     return Unit(column, 1 if rows is None else rows, type=of_type)
 
 
@@ -503,7 +503,7 @@ def unit_as_dict(unit: Unit | None) -> dict[str, Any]:
     """
     if unit is None:
         return {}
-    rows = {"private": unit.share, "most": unit.rows} if isinstance(unit, BoughtUnit) else unit.rows
+    rows = {"private": unit.share, "most": unit.rows} if isinstance(unit, UnitOfLearnedRows) else unit.rows
     of_type = {} if unit.type is None else {"unit_type": unit.type}
     return {"unit": unit.column, "rows_per_unit": rows, **of_type}
 

@@ -89,7 +89,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class BoughtUnit(Unit):
+class UnitOfLearnedRows(Unit):
     """A unit whose number of kept rows each fit learns first: a private quantile of the rows per unit.
 
     Parameters
@@ -100,7 +100,7 @@ class BoughtUnit(Unit):
     share : float
         Of the units, about which keep all their rows.
 
-    >>> BoughtUnit("patient_id", 64, 0.95).share
+    >>> UnitOfLearnedRows("patient_id", 64, 0.95).share
     0.95
     """
 
@@ -396,14 +396,14 @@ def kept_rows(units: Numbers, hashes: Hashes, unit: Unit) -> NDArray[np.intp]:
 
     What a unit keeps is a function of its own rows and of keys that are fixed beforehand: another unit with other rows
     changes nothing of it. Those of a unit come by hash, so that nothing follows from the order of the file; where fewer
-    may be kept later (`BoughtUnit`), by rank: see `first_rows`.
+    may be kept later (`UnitOfLearnedRows`), by rank: see `first_rows`.
 
     >>> kept_rows(np.array([1, 1, 0, 1]), np.array([3, 3, 5, 4], np.uint64), Unit("id"))
     array([2, 0])
     """
     rank = ranks(units, hashes)
     kept = np.flatnonzero(rank < unit.rows)
-    return kept[np.lexsort(((rank if isinstance(unit, BoughtUnit) else hashes)[kept], units[kept]))]
+    return kept[np.lexsort(((rank if isinstance(unit, UnitOfLearnedRows) else hashes)[kept], units[kept]))]
 
 
 def first_rows(units: Numbers, most: int) -> NDArray[np.intp]:

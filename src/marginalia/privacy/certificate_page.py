@@ -12,6 +12,7 @@ from marginalia.data.units import Unit
 from marginalia.privacy.certificate import HASH, Certificate
 from marginalia.privacy.filters import Filter
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.recompute import AGREEMENT
 from marginalia.privacy.verify import Verdict, verify
 
 RANDOMNESS = {
@@ -55,6 +56,8 @@ def certificate_page(
         source = {"method": source, "parameters": {}} if source else None
     second = verdict.recomputed_by_second
     second_text = "when you run `marginalia certify`" if math.isnan(second) else _number_text(second)
+    if verdict.confirmed and verdict.requested is not None and second > verdict.requested:
+        second_text += f" (it rounds losses up: an excess of at most {AGREEMENT:.1%} is agreement)"
     lines = [
         *(("table", line) for line in _binding(certificate, table)),
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
@@ -78,6 +81,9 @@ def certificate_page(
     if ledger.scope:
         guarantee += f"; {ledger.message}"
     problems = "; ".join(verdict.problems).removeprefix("not certified: ")
+    if verdict.is_unreviewed:
+        problems += ", and release again; the events by themselves cost "
+        problems += f"({_number_text(verdict.recomputed)}, {_number_text(verdict.delta)})"
     lines.append(("verdict", guarantee if verdict.confirmed else f"NOT CERTIFIED: {problems}"))
     return [f"{name:<12}  {text}" for name, text in lines]
 

@@ -158,12 +158,12 @@ def unit(method: Any, of: Unit | None) -> None:
 
     >>> unit(object(), None)
     """
-    from marginalia.data.units import BoughtUnit  # which imports this module
+    from marginalia.data.units import UnitOfLearnedRows  # which imports this module
 
     if of is None or of.rows == 1:
         return
     name = type(method).__name__
-    if isinstance(of, BoughtUnit) and not getattr(method, "PRIVATE_ROWS_PER_UNIT", True):
+    if isinstance(of, UnitOfLearnedRows) and not getattr(method, "PRIVATE_ROWS_PER_UNIT", True):
         raise InputError(
             f"{name} has no proof for a privately chosen rows_per_unit: give it as a number, or take another method"
         )

@@ -37,6 +37,8 @@ class Verdict:
         The epsilon by the second accountant; infinite if it does not cover the events, NaN if it was not run.
     problems : tuple of str
         Why the certificate is not confirmed; empty if it is.
+    is_unreviewed : bool
+        Whether the only problem is a domain that was drafted from the rows, and that its owner has not reviewed.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Verdict:
     recomputed: float
     recomputed_by_second: float
     problems: tuple[str, ...]
+    is_unreviewed: bool = False
 
     @property
     def confirmed(self) -> bool:
@@ -99,7 +102,8 @@ def verify(certificate: Certificate, *, second: bool = True, table: str | os.Pat
     problems += _contradictions(certificate, epsilon, delta)
     problems += withdrawal_reasons(str(content.get("method")), ledger)
     stored = content.get("epsilon_spent")
-    return Verdict(epsilon, delta, stored, recomputed, recomputed_by_second, tuple(problems))
+    unreviewed = problems == [f"not certified: {ledger.read_off}"]
+    return Verdict(epsilon, delta, stored, recomputed, recomputed_by_second, tuple(problems), unreviewed)
 
 
 def _second_epsilon(ledger: Ledger, epsilon: float, delta: float) -> tuple[float, list[str]]:

@@ -66,6 +66,7 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         pair_table=_pair_table(quality),
         certificate="\n".join(text),
         confirmed=found is not None and found.confirmed,
+        unreviewed=found is not None and found.is_unreviewed,
     )
     with for_the_owner():
         write_text(path, html)
@@ -101,6 +102,8 @@ def _notices(quality: Quality) -> list[str]:
     found = quality.examination
     if found is None:
         notices.append("No certificate lies beside the synthetic file: nothing is known of its privacy.")
+    elif found.is_unreviewed:
+        notices.append(f"The draft of the domain was not reviewed: {'; '.join(found.problems)}, and release again.")
     elif not found.confirmed:
         notices.append(f"Its certificate does not hold: {'; '.join(found.problems)}.")
     if quality.impossible_synthetic:

@@ -5,14 +5,14 @@ import pytest
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.data.units import BoughtUnit
+from marginalia.data.units import UnitOfLearnedRows
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.preprocessing.preprocess import learn_rows_per_unit
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 
-UNIT = BoughtUnit("id", 8, 0.9)  # of bins that end at 1, 2, .., 8
+UNIT = UnitOfLearnedRows("id", 8, 0.9)  # of bins that end at 1, 2, .., 8
 
 
 def chosen(sizes, released):

@@ -17,7 +17,7 @@ from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.edges import point_edges
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
-from marginalia.data.units import BoughtUnit, Unit, first_rows
+from marginalia.data.units import Unit, UnitOfLearnedRows, first_rows
 from marginalia.data.values import rounded
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
@@ -135,7 +135,7 @@ def coded_rows(
     >>> coded_rows(rows, ledger=Ledger("add_remove"), random_state=0) is rows
     True
     """
-    if isinstance(rows.unit, BoughtUnit):
+    if isinstance(rows.unit, UnitOfLearnedRows):
         rows = learn_rows_per_unit(rows, rows.unit, session=Session(ledger, Randomness(random_state, "rows per unit")))
     if isinstance(rows, CountSource):
         return rows
@@ -146,7 +146,7 @@ def coded_rows(
     return table.of_units(rows.unit, rows.units, rows.unit_keys)
 
 
-def learn_rows_per_unit(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -> Table | RawTable:
+def learn_rows_per_unit(rows: PrivateRows, unit: UnitOfLearnedRows, *, session: Session) -> Table | RawTable:
     """Learn privately how many rows of each unit to keep, keep them, and charge later releases for that number.
 
     A histogram of the units by their number of rows, in bins that end at 1, 2, .., 8, 10, 12, 14, 16, 20, .., with all
