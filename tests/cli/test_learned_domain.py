@@ -66,7 +66,9 @@ def proven(path):
 def test_synthetic_rows_hold_original_values_of_learned_columns(call, folder):
     code, out, err = call("synthesize", "--method", "mst", *USED, "--epsilon", 1, "--seed", 0, "--out", "s.csv")
     assert (code, err) == (0, "")
-    assert [line.split(":")[1].strip() for line in out.splitlines() if line.startswith("bought")] == [*LEARNED]
+    assert [line.split(":")[1].strip() for line in out.splitlines() if line.startswith("learned privately")] == [
+        *LEARNED
+    ]
     made = pd.read_csv("s.csv")
     assert list(made.columns) == list(folder.columns[1:])
     assert set(made["ward"]) <= {"surgery", "medicine", "other", "?"}
@@ -100,7 +102,7 @@ def test_a_model_keeps_the_domain_that_was_learned(call, folder, method, target,
     words = ("--target", target, "--epsilon", 1, "--seed", 0, "--out", "m.json")
     code, out, err = call("fit", "--method", *method, *USED, *words)
     assert code == 0, err
-    assert "bought: age: 6 bins" in out
+    assert "learned privately: age: 6 bins" in out
     assert "age: bounds" in proven("m.json")
     model = json.loads(Path("m.json").read_text())
     assert model["domain"]["source"] == "released"

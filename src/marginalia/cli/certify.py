@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marginalia.cli.removed import PUBLIC_KEY
-from marginalia.cli.shared import Answer, aligned
+from marginalia.cli.shared import Answer, aligned, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ def certify(
     together: Annotated[
         bool, typer.Option("--together", help="What several releases of one table cost together.")
     ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Write one page about the release for the data protection officer (HTML)."),
+    ] = None,
     public_key: Annotated[str, typer.Option("--public-key", hidden=True)] = "",
 ) -> Answer:
     """Recompute a certificate from its events, by two accountants that share no code; exit 1 if it does not hold.
@@ -37,6 +41,7 @@ def certify(
     accountants confirm it. Exit 2: the file cannot be read.
     Of a synthetic table the certificate beside it, which must hold the table's SHA-256: else the two do not belong
     together, and nothing is confirmed.
+    It ends with what may be published and what must stay private; --page says so in plain words.
     Of result rows (Parquet), or all those in a folder, every certificate: a line for each arm at each epsilon.
 
     Example: marginalia certify model.json
@@ -46,16 +51,20 @@ def certify(
     if len(files) > 1 or together:
         if not together:
             raise InputError("several files: add --together for what they cost as releases of one table, or name one")
+        if page is not None:
+            raise InputError("--page is about one release: name its file alone")
         return _certify_together(files)
-    return _certify(files[0])
+    return _certify(files[0], page)
 
 
-def _certify(file: Path) -> Answer:
+def _certify(file: Path, page: Path | None) -> Answer:
     from marginalia.privacy.certificate import certificate_path
 
     if file.is_dir() or (file.suffix == ".parquet" and not certificate_path(file).is_file()):
+        if page is not None:
+            raise InputError("--page is about one release: name a table with its certificate, or a model")
         return _certify_rows(file)
-    return _certify_one(*_proof_and_table(file))
+    return _certify_one(*_proof_and_table(file), page)
 
 
 def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
@@ -73,14 +82,20 @@ def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
     return file, table if table != file and table.is_file() else None
 
 
-def _certify_one(file: Path, table: Path | None) -> Answer:
+def _certify_one(file: Path, table: Path | None, page: Path | None) -> Answer:
     """Certify the certificate of a file, which is that of a table if there is one."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.certificate_page import certificate_page
     from marginalia.privacy.verify import verify
+    from marginalia.reporting.publication import of_certificate, write_officer_page
 
+    if page is not None:
+        check_out(page, (".html", ".htm"), (file, table), option="--page")
     proof = Certificate.read(file)
     found = verify(proof, table=table)
+    publication = of_certificate(file, proof, found, table)
+    if page is not None:
+        write_officer_page(page, (table or file).name, proof, found, publication)
     facts = {
         "file": str(file),
         "table": None if table is None else str(table),
@@ -95,10 +110,11 @@ def _certify_one(file: Path, table: Path | None) -> Answer:
         "arithmetic": proof.ledger.arithmetic,
         "randomness": proof.ledger.randomness,
         "certificate": proof.content,
+        **publication.to_dict(),
     }
-    return Answer(
-        facts, [f"{file}", *certificate_page(proof, found, table=table)], exit_code=0 if found.confirmed else 1
-    )
+    lines = [f"{file}", *certificate_page(proof, found, table=table), *publication.lines]
+    written = [] if page is None else [f"page: {page}"]
+    return Answer(facts, [*lines, *written], exit_code=0 if found.confirmed else 1)
 
 
 def _certify_together(files: Sequence[Path]) -> Answer:

@@ -61,7 +61,7 @@ def fit(
 
     if out is not None:
         check_out(out, (".json",), (*Data.parse(data).files, domain))
-    fitting = PrivateFit(method, data, domain, options, n_public=n_public)
+    fitting = PrivateFit(method, data, domain, options, [out], n_public=n_public)
     with fitting.running() as check:
         model = fit_learner(
             *(method, fitting.rows, target, fitting.budget),
@@ -113,7 +113,7 @@ def synthesize(
     check_out(proof, (".json",), (*files, domain))
     if model_file is not None:
         check_out(model_file, (".npz",), (*files, domain, out))
-    fitting = PrivateFit(method, data, domain, options)
+    fitting = PrivateFit(method, data, domain, options, [out, proof, model_file])
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(fitting.rows.names))

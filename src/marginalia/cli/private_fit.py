@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,13 +90,26 @@ class PrivateFit:
     data : str
     domain : Path
     options : FitOptions
+    released : sequence of Path or None
+        The files that the verb writes.
     n_public : int or None
         A documented number of rows.
     """
 
-    def __init__(self, name: str, data: str, domain: Path, options: FitOptions, *, n_public: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: str,
+        domain: Path,
+        options: FitOptions,
+        released: Sequence[Path | None],
+        *,
+        n_public: int | None = None,
+    ) -> None:
         self.name = name
         self.data = data
+        self.domain = domain
+        self.released = [path for path in released if path is not None]
         self.options = options
         self.budget = options.budget(n_public)
         self._notes: list[str] = []
@@ -152,9 +165,17 @@ class PrivateFit:
         if ledger is not None:
             self._warn_of_weak_budget()
         read, learned = self._source_facts(), self._learned(domain, ledger)
-        lines = [*lines, *_source_lines(read), *(f"bought: {line}" for line in learned)]
+        lines = [*lines, *_source_lines(read), *(f"learned privately: {line}" for line in learned)]
         lines += [_certificate_line(ledger, self.budget.delta), *written]
-        return Answer({**content, "data": read, "bought": learned, **_certificate(ledger, self.budget.delta)}, lines)
+        content = {**content, "data": read, "learned": learned, **_certificate(ledger, self.budget.delta)}
+        if not self.released:
+            return Answer(content, lines)
+        from marginalia.data.sources.opening import Data
+        from marginalia.reporting.publication import of_files
+
+        files, budget = Data.parse(self.data).files, self.options.budget_file
+        publication = of_files(self.released, data=files, domain=self.domain, budget=budget, ledger=ledger)
+        return Answer({**content, **publication.to_dict()}, [*lines, *publication.lines])
 
     def _source_facts(self) -> Mapping[str, str | int]:
         """Return what was read, for the owner's records, and in how many passes over the rows where they stream."""
@@ -168,19 +189,19 @@ class PrivateFit:
 
     def _learned(self, domain: Domain, ledger: Ledger | None) -> list[str]:
         """Return a line for each column whose labels or edges the fit has learned, and one for the rows per unit."""
-        from marginalia.data.units import BoughtUnit
+        from marginalia.data.units import UnitOfLearnedRows
 
         lines = []
-        if isinstance(self.rows.unit, BoughtUnit) and ledger is not None:
+        if isinstance(self.rows.unit, UnitOfLearnedRows) and ledger is not None:
             lines.append(f"rows_per_unit: at most {ledger.neighbours.contributions}")
         for learned in self.rows.domain.open_columns:
             column = domain[learned.name]
             if column.edges is None:
-                lines.append(f"{column.name}: {column.n_values} labels")
+                lines.append(f"{column.name}: {column.n_values} label{'s' * (column.n_values != 1)}")
                 continue
             ends, unit = column.edges[:: column.n_values], column.counted_in
             first, last = (f"{e:g}" if unit is None else column.time_text(e) for e in ends)
-            lines.append(f"{column.name}: {column.n_values} bins from {first} to {last}")
+            lines.append(f"{column.name}: {column.n_values} bin{'s' * (column.n_values != 1)} from {first} to {last}")
         return lines
 
 

@@ -50,7 +50,7 @@ def release(
     from marginalia.methods.registry import class_named
 
     check_out(out, (".npz",), (*Data.parse(table).files, domain, analyses))
-    fitting = PrivateFit(_NAME, table, domain, options)
+    fitting = PrivateFit(_NAME, table, domain, options, [out])
     budget = fitting.budget
     model: Any = class_named(_CLASS, "synthesizer")(
         analyses=said.content(),

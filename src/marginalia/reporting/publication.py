@@ -1,0 +1,232 @@
+"""What of a release may be published and what must stay private, and one page that says so in plain words."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marginalia.advice.attack import of_budget, of_gaussian
+from marginalia.data.files import write_text
+from marginalia.data.keys import UNPROTECTED
+from marginalia.privacy.certificate import Certificate, certificate_path
+from marginalia.privacy.events import GaussianEvent, count_events
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.verify import Verdict
+from marginalia.reporting.html.page import render
+
+_ALWAYS = "private notes, quality pages, predictions for these rows"
+_MOST_NAMES = 8  # files of a folder that are named
+_WEAK = 20  # epsilon, from which on nobody is protected
+
+
+@dataclass(frozen=True)
+class Publication:
+    r"""Which files of one release may be published.
+
+    Attributes
+    ----------
+    public, private : tuple of str
+        Names of files; of private ones with a reason in parentheses, where the name does not say it.
+    reason : str
+        Why nothing may be published; else empty.
+
+    Examples
+    --------
+    >>> print(*Publication(("s.csv",), ("t.csv",)).lines, sep="\n")
+    publish       s.csv
+    keep private  t.csv; private notes, quality pages, predictions for these rows
+    """
+
+    public: tuple[str, ...]
+    private: tuple[str, ...]
+    reason: str = ""
+
+    @classmethod
+    def of(cls, released: Iterable[str | Path], private: Iterable[str], reason: str) -> Publication:
+        """Return what may be published of released files: nothing, if there is a reason."""
+        files = tuple(map(str, released))
+        return cls((), (*files, *private), reason) if reason else cls(files, tuple(private))
+
+    @property
+    def lines(self) -> list[str]:
+        """Two lines for the terminal."""
+        private = "; ".join(filter(None, (", ".join(self.private), _ALWAYS)))
+        return [f"publish       {', '.join(self.public) or f'nothing: {self.reason}'}", f"keep private  {private}"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it in plain JSON types."""
+        return {"publish": list(self.public), "private": [*self.private, _ALWAYS], "reason": self.reason}
+
+
+def why_not(ledger: Ledger, problems: Sequence[str] = ()) -> str:
+    """Return why a release with this ledger must not be published; empty if it may.
+
+    >>> why_not(Ledger("add_remove", epsilon=1.0, delta=1e-5))
+    'no release was recorded: nothing is certified'
+    """
+    if problems or not ledger.certified:
+        return "; ".join(problems) or ledger.message
+    if ledger.randomness != "system":
+        return "the noise is seeded, and who knows the seed can undo it"
+    return ""
+
+
+def of_certificate(file: Path, certificate: Certificate, verdict: Verdict, table: Path | None) -> Publication:
+    """Return what may be published of the release of a certificate, and which files beside it must stay private.
+
+    Files of the folder count as private where they are tables without a certificate, budget files, pages of `quality`
+    and drafts of domains with comments on the rows. No rows are read.
+    """
+    released = [file] if table is None else [table, file]
+    return Publication.of(released, _private_beside(file, table), why_not(certificate.ledger, verdict.problems))
+
+
+def of_files(
+    released: Sequence[Path], *, data: Iterable[Path], domain: Path, budget: Path | None, ledger: Ledger | None
+) -> Publication:
+    """Return what may be published after a fit that read and wrote these files."""
+    private = [*map(str, data), *([str(budget)] if budget is not None else [])]
+    private += [_draft(domain)] if is_draft(domain) else []
+    return Publication.of(released, private, "the method is not private" if ledger is None else why_not(ledger))
+
+
+def _private_beside(file: Path, table: Path | None) -> Iterator[str]:
+    try:
+        others = sorted(p for p in file.absolute().parent.iterdir() if p.is_file() and not p.name.startswith("."))
+    except OSError:
+        return
+    own = {path.name for path in (file, table) if path is not None}
+    found = [text for path in others if path.name not in own and (text := _private(path))]
+    yield from found[:_MOST_NAMES]
+    if len(found) > _MOST_NAMES:
+        yield f"{len(found) - _MOST_NAMES} more files beside it"
+
+
+def _private(path: Path) -> str:
+    """Return a file as it is named if it is private by its name or its first bytes; else an empty text."""
+    if path.suffix in (".csv", ".parquet", ".gz"):
+        return "" if certificate_path(path).is_file() else f"{path.name} (no certificate beside it)"
+    if path.suffix in (".yaml", ".yml") and is_draft(path):
+        return _draft(Path(path.name))
+    head = _head(path)
+    if head.startswith(b'{"format": "marginalia-book"'):
+        return f"{path.name} (budget file)"
+    return f"{path.name} (quality page)" if path.suffix in (".html", ".htm") and b"<title>PRIVATE" in head else ""
+
+
+def _draft(domain: Path) -> str:
+    return f"{domain} (until its comments are deleted)"
+
+
+def is_draft(domain: Path) -> bool:
+    """Whether a domain file still has the comments of `domain init`."""
+    return _head(domain).startswith(b"# Drafted by `marginalia domain init`")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(2000)
+    except OSError:
+        return b""
+
+
+def write_officer_page(
+    path: str | os.PathLike[str], name: str, certificate: Certificate, verdict: Verdict, publication: Publication
+) -> None:
+    """Write one page (HTML) about a release for a data protection officer, atomically.
+
+    Parameters
+    ----------
+    path : path-like
+    name : str
+        Of the released file.
+    certificate : Certificate
+    verdict : Verdict
+    publication : Publication
+    """
+    ledger = certificate.ledger
+    html = render(
+        "officer.html.j2",
+        name=name,
+        method=str(certificate.content.get("method", "unknown")),
+        software=str(certificate.content.get("software", "unknown software")),
+        confirmed=verdict.confirmed,
+        problems="; ".join(verdict.problems).removeprefix("not certified: "),
+        epsilon=_number(verdict.requested),
+        delta=_number(verdict.delta),
+        who=list(_who(ledger)),
+        strength=list(_strength(ledger, verdict)) if verdict.confirmed else [],
+        limits=list(_limits(ledger)),
+        publication=publication,
+        always=_ALWAYS,
+        sha256=str(certificate.content.get("table_sha256", "")),
+    )
+    write_text(path, html)
+
+
+def _who(ledger: Ledger) -> Iterator[str]:
+    unit, scope = ledger.neighbours.unit, ledger.scope.removeprefix("protects ")
+    if unit is None:
+        yield f"{scope[:1].upper()}{scope[1:]}." if scope else "Each single row of the table."
+        yield f"If a person has several rows, only each row by itself is protected: {UNPROTECTED}."
+    else:
+        rows = f"{unit.rows} rows" if unit.rows > 1 else "1 row"
+        yield (
+            f"Each person or household that one value of the column {unit.column} names, with all of its rows. "
+            f"At most {rows} of each were used; the others were left out."
+        )
+    one = "row" if unit is None else "person or household"
+    if ledger.relation == "add_remove":
+        yield f"Compared are the table with and without one {one}. How many there are is protected, too."
+    else:
+        yield (
+            f"Compared are the table and one in which the data of one {one} are replaced by any others. How many there "
+            "are is treated as public."
+        )
+
+
+def _strength(ledger: Ledger, verdict: Verdict) -> Iterator[str]:
+    epsilon, delta = verdict.requested or 0.0, verdict.delta or 0.0
+    yield (
+        f"Whether one of them is in the table or not changes the probability of any result by at most the factor "
+        f"{math.exp(min(epsilon, 700.0)):.3g} (e to the power ε), plus {delta:g} (δ)."
+    )
+    parts = {part for event in ledger.events for part in count_events(event)}
+    worst = of_budget(epsilon, delta).success
+    yield (
+        "Someone who knows everything else, and asks whether one of them is in the table, is right in 50 of 100 cases "
+        f"by guessing. With the release it is at most {_cases(worst)} of 100."
+    )
+    if parts and all(isinstance(part, GaussianEvent) for part in parts) and 0 < delta < 1:
+        likely = _cases(of_gaussian(epsilon, delta).success)
+        yield f"For the noise that was used here (Gaussian) it is at most {likely}."
+    if epsilon > _WEAK:
+        yield f"This protects hardly anyone: ε = {epsilon:g} is far above the usual 1 to 10."
+
+
+def _cases(probability: float) -> str:
+    return f"{math.ceil(round(1000 * probability, 6)) / 10:g}"
+
+
+def _limits(ledger: Ledger) -> Iterator[str]:
+    yield "Statistics remain. What the data say about a group can be applied to its members, in the table or not."
+    yield "Other releases from the same rows are not part of this page. Their costs add up: see the budget file."
+    yield (
+        "That the software ran on these rows as recorded, and that the published description of the columns was not "
+        "copied from the rows, is the word of those who made the release."
+    )
+    yield "The rows themselves still need protection. The page says nothing about who can read them."
+    yield "It is no statement about accuracy, and no legal opinion."
+    if ledger.arithmetic == "ideal":
+        yield "The statement holds for exact numbers. The rounding of a computer is not covered."
+    if ledger.randomness != "system":
+        yield "The noise follows from a seed: who knows the seed can remove the noise."
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
