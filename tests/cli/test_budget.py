@@ -51,6 +51,19 @@ def test_releases_of_a_domain_with_a_private_number_of_rows_per_unit(call, folde
     assert found["spent"] < more["spent"] < 2
 
 
+def test_several_releases_that_learn_labels_need_a_reserve(call, folder):
+    columns = [COLUMNS[0], {"name": "ill", "type": "string", "labels": "private"}]
+    (folder / "open.json").write_text(json.dumps({"attributes": columns, **UNIT}), encoding="utf-8")
+    for name, reserve in {"plain.budget": (), "more.budget": ("--reserve", 0.001)}.items():
+        assert call("budget", "open", name, "--epsilon", 3, "--unit", "patient_id", *reserve)[0] == 0
+        code, _, err = call(*FIT, "--domain", "open.json", "--budget", name)
+        assert code == 0, err
+        code, _, err = call(*FIT, "--domain", "open.json", "--budget", name)
+        assert (code == 0) == bool(reserve), err
+        if not reserve:
+            assert "declare the labels in the domain, or plan several of these releases by `marginalia budget" in err
+
+
 @pytest.mark.parametrize(
     ("option", "domain", "ends"),
     [

@@ -40,11 +40,15 @@ from typing import Any
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.conversion import check_same_unit, convert_event, protected
-from marginalia.privacy.events import Event, describe, rebuild
+from marginalia.privacy.events import Event, FailureEvent, count_events, describe, rebuild
 from marginalia.privacy.filters import ROUNDING, OneOf
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation
 
+_MORE_RESERVE = (
+    "; each release that learns labels privately needs a part of it: declare the labels in the domain, or plan several "
+    "of these releases by `marginalia budget open FILE --reserve E`, whose reserve has half of delta"
+)
 FORMAT = "marginalia-book"
 # Version 1: lines have no hashes, and the costs of seeded releases were added. Versions 1 and 2: no reserve, and the
 # tightest bound of all accountants was charged.
@@ -285,7 +289,8 @@ class PrivacyOdometer:
             try:
                 self._ledger.append(converted, randomness)
             except PrivacyError as error:
-                raise RefusedError(f"{self.path}: {error}") from None
+                fails = any(isinstance(part, FailureEvent) for part in count_events(converted))
+                raise RefusedError(f"{self.path}: {error}{_MORE_RESERVE * fails}") from None
             self._adopt_unit_type(entry.get("unit"))
             chain = _chained(self._chain, entry)
             line, end = _line(entry, chain), file.seek(0, os.SEEK_END)
