@@ -81,7 +81,7 @@ def of_certificate(file: Path, certificate: Certificate, verdict: Verdict, table
     Files of the folder count as private where they are tables without a certificate, budget files, pages of `quality`
     and drafts of domains with comments on the rows. No rows are read.
     """
-    released = [file] if table is None else [table, file]
+    released = [path.name for path in (table, file) if path is not None]
     return Publication.of(released, _private_beside(file, table), why_not(certificate.ledger, verdict.problems))
 
 
@@ -152,6 +152,7 @@ def write_officer_page(
     ledger = certificate.ledger
     html = render(
         "officer.html.j2",
+        sheet="officer.css",
         name=name,
         method=str(certificate.content.get("method", "unknown")),
         software=str(certificate.content.get("software", "unknown software")),

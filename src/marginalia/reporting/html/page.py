@@ -20,13 +20,13 @@ _COLOURS = 256
 _WIDE = 700  # pixels; a wider picture scrolls on a phone
 
 
-def render(template: str, **content: Any) -> str:
-    """Return a page. Its policy allows its own style and script, images inside the page, and no request."""
+def render(template: str, *, sheet: str = "page.css", **content: Any) -> str:
+    """Return a page in a style sheet. Its policy allows its own style and script, its own images, and no request."""
     loader = PackageLoader("marginalia.reporting", "templates")
     environment = Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    style, script = (loader.get_source(environment, f"page.{ending}")[0] for ending in ("css", "js"))
+    style, script = (loader.get_source(environment, name)[0] for name in (sheet, "page.js"))
     policy = (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_hash(style)}; script-src {_hash(script)}"
