@@ -171,6 +171,7 @@ def test_the_set_of_a_ratio_is_where_the_noise_may_reach_0(sigma):
         assert answer.contains(r) == (abs(score) <= 1.959964 * deviation), r
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_public", [True, False])
 @pytest.mark.parametrize("sigma", [4.0, 40.0])  # of 200 rows: with the second some sets are unbounded
 def test_ratios_cover_exactly_and_quantiles_at_least(sigma, n_public):

@@ -219,7 +219,11 @@ def note_on_names(columns: Sequence[str]) -> list[str]:
 
 
 def advice(column: str) -> str:
-    """Return what a certificate for rows does not protect, and the line of a domain that does."""
+    """Return what a certificate for rows does not protect, and the line of a domain that does.
+
+    >>> advice("patient").split("; ")[1]
+    'to protect all rows of one `patient`, write `unit: patient` in the domain'
+    """
     return f"{UNPROTECTED}; to protect all rows of one `{column}`, write `unit: {column}` in the domain"
 
 

@@ -30,5 +30,9 @@ def code_names(attribute: Column) -> list[str]:
 
 
 def edge_text(attribute: Column, edge: float) -> str:
-    """Return an edge of a bin: a number, a date or time in ISO form, or a time of day."""
+    """Return an edge of a bin: a number, a date or time in ISO form, or a time of day.
+
+    >>> edge_text(Column("age", 2, "numeric", edges=(0, 20.5, 90)), 20.5)
+    '20.5'
+    """
     return f"{edge:.10g}" if attribute.counted_in is None else attribute.time_text(edge)

@@ -69,7 +69,11 @@ def text(value: Any) -> str:
 
 
 def cell_of(value: Any) -> Cell:
-    """Return a cell as it is, and any other value as one; without a value, by its text in Python."""
+    """Return a cell as it is, and any other value as one; without a value, by its text in Python.
+
+    >>> cell_of("a"), cell_of(3)
+    (Cell(kind='text', text='a'), Cell(kind='number', text='3'))
+    """
     if isinstance(value, Cell):
         return value
     try:

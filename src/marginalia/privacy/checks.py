@@ -139,7 +139,11 @@ def _shown(value: object) -> str:
 
 
 def relation(method: Any) -> None:
-    """Refuse a method's relation for which it has no proof, or that does not exist."""
+    """Refuse a method's relation for which it has no proof, or that does not exist.
+
+    >>> from marginalia.learning import PATEClassifier
+    >>> relation(PATEClassifier(relation="replace_one"))
+    """
     name, chosen, proven = type(method).__name__, str(method.relation), tuple(map(str, method.RELATIONS))
     if chosen not in tuple(Relation):
         raise unknown_name(f"relation of {name}", chosen, Relation)
