@@ -36,6 +36,24 @@ def test_numbers_and_page(call, tmp_path):
     assert found["k_marginal_score"] == pytest.approx(1000 - 1000 * found["marginal_error"])
 
 
+def test_a_mean_that_depends_on_a_code_of_no_value_is_named_and_a_fit_names_its_review(call, tmp_path):
+    pay = "{name: pay, type: integer, edges: [0, 100, 200], top: true, special: [], inferred: [type]}"
+    (tmp_path / "p.yaml").write_text(
+        f"defaults: {{reviewed: true}}\nattributes: [{pay}, {{name: y, type: integer, labels: [0, 1]}}]\n"
+    )
+    rows = [f"{k % 150},{k % 2}" for k in range(300)]
+    (tmp_path / "p.csv").write_text("\n".join(["pay,y", *rows, *["9999999,0"] * 30]) + "\n")
+    options = ("--data", "p.csv", "--domain", "p.yaml", "--epsilon", 1)
+    code, _, err = call("synthesize", "--method", "independent", *options, "--out", "made.csv")
+    assert code == 0
+    assert "private note: `reviewed: true` accepts what was read off the rows for 1 column;" in err
+    _, out, _ = call("quality", "p.csv", "made.csv", "--domain", "p.yaml")
+    (line,) = [line for line in out.splitlines() if line.startswith("private note")]
+    assert "'pay': 9999999 in 30 of 330 rows stands alone at an end of the range; a mean with it is 909159" in line
+    _, out, _ = call("quality", "p.csv", "made.csv", "--domain", "p.yaml", "--json")
+    assert json.loads(out)["codes"] == [line]
+
+
 def test_the_certificate_is_found_beside_the_table_and_stays(call, tmp_path):
     options = ("--data", "t.csv", "--domain", "d.json", "--epsilon", 1)
     assert call("synthesize", "--method", "independent", *options, "--out", "made.csv")[0] == 0

@@ -40,6 +40,8 @@ def quality(
         raise InputError(QUALITY_TARGET)
     if model is not None:
         raise InputError(QUALITY_MODEL)
+    from marginalia.data.domain import Domain
+    from marginalia.data.review import overlooked_codes
     from marginalia.data.sources.opening import Data
 
     named = Data.parse(real)
@@ -55,12 +57,13 @@ def quality(
         units = units_line(real, domain, unit)
         (rows, made), samples = read_compared(real, str(synthetic), domain, unit)
         found = measure(rows, made, samples=samples, synthetic_path=synthetic)
+        codes = list(overlooked_codes(Domain.from_yaml(domain), samples[0].frame))
     if out is not None:
         write_quality(
             out, found, real_name=named.name if named.location else Path(real).name, synthetic_name=synthetic.name
         )
-    content = found.to_dict() | ({"units": units} if units else {})
-    return Answer(content, [*_lines(found), *filter(None, [units]), *([f"page: {out}"] if out else [])])
+    content = found.to_dict() | ({"units": units} if units else {}) | ({"codes": codes} if codes else {})
+    return Answer(content, [*_lines(found), *codes, *filter(None, [units]), *([f"page: {out}"] if out else [])])
 
 
 def _lines(found: Quality) -> Iterator[str]:

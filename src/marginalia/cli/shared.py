@@ -118,11 +118,20 @@ def read_rows(
     `unit` is what the options say: a column, where the file names none, and a number of rows, in place of the file's.
     """
     from marginalia.data.domain import Domain
+    from marginalia.data.files import read_content
+    from marginalia.data.review import accepted_columns
     from marginalia.data.sources.opening import Data
 
     public = Domain.from_yaml(domain).of_unit(*unit)
     _warn_of_inferred(domain, public)
-    return _with_rows(Data.parse(data).open(public, share=share, where=str(domain), notes=notes), data)
+    rows = _with_rows(Data.parse(data).open(public, share=share, where=str(domain), notes=notes), data)
+    if notes is not None and (n := len(accepted_columns(read_content(domain, "domain file")))):
+        columns = f"{n} column{'' if n == 1 else 's'}"
+        notes.append(
+            f"private note: `reviewed: true` accepts what was read off the rows for {columns}; `marginalia datasets "
+            "check` lists it, with the rows of each mark and special value"
+        )
+    return rows
 
 
 def read_compared(

@@ -7,8 +7,10 @@ import os
 from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, encode, known_labels, loss_lines, match_columns
+from marginalia.data.files import read_content
 from marginalia.data.keys import note_on_names, notes_on_keys
 from marginalia.data.reading import read_raw
+from marginalia.data.review import accepted_lines, overlooked_codes
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.bounded import sizes_of_units
 from marginalia.data.sources.opening import Data
@@ -26,9 +28,10 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be learned are not taken.
 
     Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
-    To `notes` is added what each fit will learn, which of its cells cannot be read and so count as missing, what of a
-    folder is not read, what cells lose (see `marginalia.data.encode`), how many rows are left out of units, and a key
-    of persons that is not declared as the unit.
+    To `notes` is added what `reviewed: true` accepts and which codes of no value count as values (see
+    `marginalia.data.review`; of rows in memory), what each fit will learn, which of its cells cannot be read and so
+    count as missing, what of a folder is not read, what cells lose (see `marginalia.data.encode`), how many rows are
+    left out of units, and a key of persons that is not declared as the unit.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
@@ -38,7 +41,8 @@ def check(
     """
     notes = [] if notes is None else notes
     try:
-        public = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
+        content = None if isinstance(domain, Domain) else read_content(domain, "domain file")
+        public = domain if isinstance(domain, Domain) else Domain.from_dict(content, where=str(domain))
         notes += [f"to be learned with part of epsilon: {_open_line(column)}" for column in public.open_columns]
         domain, columns, known = public.placeholder(), public.columns, known_labels(public).names
         data = Data.parse(file)
@@ -69,6 +73,8 @@ def check(
             problems.append(str(error))
     notes += notes_on_keys(frame, public)
     notes += loss_lines((one for one in encoded.problems if one.column in known), len(frame))
+    notes += accepted_lines(content, public, frame)
+    notes += overlooked_codes(public, frame)
     if len(frame):
         notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]
     return problems
