@@ -18,6 +18,7 @@ from marginalia.data import values
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.column import BOOLEANS, NUMBERS, Column, number_or_text
 from marginalia.data.number_formats import NumberFormat, read_number
+from marginalia.data.similar import Rule, merged
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,16 +113,22 @@ def numbers_of(raw: pd.Series[Any], column: Column) -> NDArray[np.float64]:
     return np.append(numbers, np.nan)[cells.which]
 
 
-def category_counts(raw: pd.Series[Any], marks: Collection[str] = ()) -> dict[str, int]:
+def category_counts(raw: pd.Series[Any], marks: Collection[str] = (), merge: Collection[Rule] = ()) -> dict[str, int]:
     """Return how often each value of a raw column occurs, by its text; missing values are none.
+
+    Texts that differ only by the rules of `merge` are one.
 
     >>> import pandas as pd
     >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), ["?"])
     {'a': 1, '1': 2}
+    >>> category_counts(pd.Series(["a", "A", "n/a", "N/A"]), ["n/a"], ["case"])
+    {'a': 2}
     """
     column = cells_of(raw, lenient=True)
     counts: dict[str, int] = {}
-    for (_, label), count in zip(column.listed, column.counts.tolist(), strict=True):
+    marks = {merged(mark, merge) for mark in marks} if merge else marks
+    for (_, text), count in zip(column.listed, column.counts.tolist(), strict=True):
+        label = merged(text, merge) if merge else text
         if count and label not in marks:
             counts[label] = counts.get(label, 0) + count
     return counts
@@ -198,6 +205,8 @@ class Coder:
     @cached_property
     def _positions(self) -> dict[Any, int]:
         """The code of each label, by the label's value."""
+        if self.column.merge:
+            return {self.column.merged(label): code for code, label in enumerate(self.column.labels or ())}
         return {value: code for code, value in enumerate(self.column.label_values)}
 
     @cached_property
@@ -220,7 +229,7 @@ class Coder:
         of = self.column
         codes: dict[str, int] = dict(zip(of.special, of.special_codes, strict=True))
         codes |= dict.fromkeys(of.missing or (), of.size - 1)
-        return {key: code for text, code in codes.items() for key in (text, number_or_text(of, text))}
+        return {key: code for text, code in codes.items() for key in (of.merged(text), number_or_text(of, text))}
 
     def encode(self, cells: Cells, among: NDArray[np.bool_] | None = None) -> tuple[Codes, list[Problem]]:
         """Return the code of each row, -1 where it has none, and why; with `among` of these rows only."""
@@ -279,7 +288,7 @@ class Coder:
                     codes[cells.distinct == number] = code
         elif texts:
             for i, cell in enumerate(cells.listed):
-                for written in values.spellings(cell):
+                for written in map(self.column.merged, values.spellings(cell)):
                     if written in texts:
                         codes[i] = texts[written]
                         break
@@ -326,7 +335,7 @@ class Coder:
 
     def _label_code(self, cell: Cell) -> int | Reason:
         """Find a cell among labels by its text; one that is no text also by other ways to write it."""
-        for written in values.spellings(cell):
+        for written in map(self.column.merged, values.spellings(cell)):
             if written in self._positions:
                 return self._positions[written]
         code = self.column.other_code

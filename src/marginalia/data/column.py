@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from marginalia.data import values
+from marginalia.data import similar, values
 from marginalia.data.edges import EDGE_KEYS, MOST_BINS, bins_of, bounds_of, edges_of, points_of
 from marginalia.data.number_formats import NumberFormat, read_number
 from marginalia.errors import InputError, unknown_name
@@ -201,6 +201,8 @@ class Column(Strict, json_schema_extra=_file_forms):
     special : tuple of str
         Texts that have a code each, whatever the type: ``"<0.1"`` of a measurement, ``"refused"`` of an answer. They
         stand for no value of the type.
+    merge : tuple of {"case", "spaces", "accents"}
+        Of strings: texts that differ only by these count as one label. What is learned privately is their common form.
     private : "labels" or PrivateBins, optional
         The labels, or the edges, are open: each fit learns them from the private rows.
 
@@ -238,6 +240,7 @@ class Column(Strict, json_schema_extra=_file_forms):
     special: Texts = ()
     decimals: Annotated[Whole, Field(ge=0, le=values.MOST_DECIMALS)] | None = None
     within: Annotated[Within | None, BeforeValidator(_within_of)] = None
+    merge: tuple[similar.Rule, ...] = ()
     private: Literal["labels"] | PrivateBins | None = None
 
     def __init__(
@@ -387,7 +390,7 @@ class Column(Strict, json_schema_extra=_file_forms):
         other = self.other or OTHER
         while other in (*missing, *self.special):
             other += "_"
-        known_labels = tuple(label for label in labels or () if label != other)
+        known_labels = tuple(label for label in labels or () if self.merged(label) != self.merged(other))
         if not known_labels:  # a column needs one; this one then stays empty
             known_labels, other = (other,), f"{other}_"
         return Column(
@@ -401,6 +404,7 @@ class Column(Strict, json_schema_extra=_file_forms):
             inferred=self.inferred,
             lenient=True,
             special=self.special,
+            merge=self.merge,
         )
 
     def placeholder(self) -> Column:
@@ -474,6 +478,14 @@ class Column(Strict, json_schema_extra=_file_forms):
         other = () if self.other is None else (self.other,)
         return (*(self.labels or ()), *other, *self.special, *(self.missing or ()))
 
+    def merged(self, text: str) -> str:
+        """Return the form of a text by which it is compared with labels, marks and special texts.
+
+        >>> Column("ward", type="string", private="labels", merge=("case",)).merged("North")
+        'north'
+        """
+        return similar.merged(text, self.merge) if self.merge else text
+
     @property
     def label_values(self) -> tuple[Any, ...]:
         """The labels as values of the column's type: numbers, units since 1970-01-01, Booleans, or text."""
@@ -499,6 +511,8 @@ class Column(Strict, json_schema_extra=_file_forms):
             raise self._wrong("give labels or edges, and one of them may be private")
         if self.private == "labels" and self.type == "timestamp":
             raise self._wrong("only edges of timestamps can be learned privately; labels need type: string")
+        if self.merge and self.type != "string":
+            raise self._wrong("'merge' is for type string")
         if self.private != "labels" and self.type == "string":
             raise self._wrong("edges are for integers, numbers, dates and timestamps, not for type string")
         self.placeholder()  # checks the other facts
@@ -513,6 +527,8 @@ class Column(Strict, json_schema_extra=_file_forms):
         if self.type is None:
             return
         _check_texts(self, "label", self.labels)
+        if self.merge and len(set(map(self.merged, self.labels))) < len(self.labels):
+            raise self._wrong(f"two labels are one by `merge: {list(self.merge)}`; give one of them")
         if self.edges is not None:  # labels name the bins
             return
         known = []
@@ -534,9 +550,14 @@ class Column(Strict, json_schema_extra=_file_forms):
         if not (self.missing or self.special):
             return
         texts = {*(self.labels or ()), *(BOOLEANS if self.type == "boolean" else ())}
+        merged = {*map(self.merged, self.labels or ())} if self.merge else texts
         for what, marks in (("mark of missing values", self.missing or ()), ("special text", self.special)):
             _check_texts(self, what, marks)
-            both = [mark for mark in marks if mark in texts or (self.type == "code" and self._is_code(mark))]
+            both = [
+                mark
+                for mark in marks
+                if mark in texts or self.merged(mark) in merged or (self.type == "code" and self._is_code(mark))
+            ]
             if both or (self.edges is None and {number_or_text(self, mark) for mark in marks} & set(self.label_values)):
                 raise self._wrong(f"a {what} is a label too; keep it in one of the two")
         met = Counter(number_or_text(self, mark) for mark in (*self.special, *(self.missing or ())))
@@ -680,6 +701,8 @@ class Column(Strict, json_schema_extra=_file_forms):
                 raise self._wrong(f"the places within the bin from {a:g} to {b:g} do not ascend inside it")
 
     def _check_type(self) -> None:
+        if self.merge and self.type != "string":
+            raise self._wrong("'merge' is for type string")
         self._check_format()
         if self.type is None:
             given = self.other is not None or self.missing is not None or self.inferred or self.special

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import sentinels, values
+from marginalia.data import sentinels, similar, values
 from marginalia.data.cells import Cell, Cells, cells_of
 from marginalia.data.column import BOOLEANS, WIDE
 from marginalia.data.keys import Key, key_of
@@ -72,6 +72,10 @@ class Drafted:
         The number of rows of each special value that is proposed, for the owner alone.
     key : Key or None
         Which several rows share: it may name a person.
+    merge : tuple of {"case", "spaces", "accents"}
+        The rules that would merge labels that are similar.
+    alike : list of dict of {str: int}
+        These labels with their rows, for the owner alone.
 
     Examples
     --------
@@ -85,6 +89,8 @@ class Drafted:
     found: str = ""
     special: Mapping[str, int] = field(default_factory=dict)
     key: Key | None = None
+    merge: tuple[similar.Rule, ...] = ()
+    alike: Sequence[Mapping[str, int]] = ()
 
     @property
     def note(self) -> str:
@@ -482,7 +488,9 @@ def _of_strings(cells: _Cells) -> Drafted:
     rare = (
         f"more than {MANY} different texts: those of few rows become `other`, unless a public list of labels is given"
     )
-    return Drafted(cells.name, {"type": "string", "labels": "private"}, rare if len(here) > MANY else "")
+    rules, alike = similar.similar(dict(zip(here, weights.tolist(), strict=True)))
+    remark = rare if len(here) > MANY else ""
+    return Drafted(cells.name, {"type": "string", "labels": "private"}, remark, merge=rules, alike=alike)
 
 
 def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:
@@ -566,6 +574,9 @@ def as_yaml(found: Draft, file: str) -> str:
             lines += [f"    # {column.remark}"] if column.remark else []
             comments = _COMMENTS if column.special else {}
             lines += [f"    {key}: {_scalar(value)}{comments.get(key, '')}" for key, value in column.keys.items()]
+            if column.merge:
+                what = "similar labels differ only in this: take away the # to count them as one"
+                lines.append(f"    # merge: {_scalar([*column.merge])}  # {what}")
     return "\n".join(lines) + "\n"
 
 
@@ -588,6 +599,13 @@ def questions(found: Draft) -> Iterator[str]:
         if column.special:
             codes = ", ".join(f"{text} in {rows:,} rows" for text, rows in column.special.items())
             yield f"special values: {column.name} ({codes})"
+        if column.merge:
+            groups = "; ".join(
+                _names([f"{text!r} in {n:,} rows" for text, n in group.items()]) for group in column.alike[:3]
+            )
+            more = f"; and {len(column.alike) - 3} more labels" if len(column.alike) > 3 else ""
+            merge = f"`merge: {_scalar([*column.merge])}` counts them as one"
+            yield f"similar labels: {column.name} ({groups}{more}): {merge}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -321,9 +321,12 @@ def _losses(column: Column) -> Iterator[Loss]:
             f"have more than {decimals} decimals: `decimals: {decimals}` rounds them",
         )
     if column.other is not None:
-        texts = {*(column.labels or ()), column.other}
+        texts = {*map(column.merged, column.labels or ()), column.merged(column.other)}
         n = column.n_values
-        yield lambda cell: cell.text not in texts, f"are none of the {n} labels: all become '{column.other}'"
+        yield (
+            lambda cell: column.merged(cell.text) not in texts,
+            f"are none of the {n} labels: all become '{column.other}'",
+        )
 
 
 def smallest(sizes: Sequence[int]) -> np.dtype[Any]:

@@ -170,7 +170,7 @@ def values_of(cells: pd.Series[Any], attribute: Column) -> Values:
     """Return a raw column as what it is compared as; a cell without a value is the empty text."""
     column = cells_of(cells, attribute.name, lenient=True)
     distinct = [*column.listed, Cell("text", "")]
-    texts = np.array([cell.text for cell in distinct], dtype=object)
+    texts = np.array([attribute.merged(cell.text) for cell in distinct], dtype=object)
     kind, numbers = kind_of(attribute), np.full(len(distinct), np.nan)
     if kind == "number":
         numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(float)

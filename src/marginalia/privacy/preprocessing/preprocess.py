@@ -259,7 +259,7 @@ def learn_labels(cells: pd.Series, column: Column, *, mu: float, failure: float,
     ('A', 'B', 'other', 'missing')
     """
     shown = session.partition(
-        lambda: category_counts(cells, (*(column.missing or ()), *column.special)),
+        lambda: category_counts(cells, (*(column.missing or ()), *column.special), column.merge),
         sigma=session.neighbours.marginal_sensitivity_l2 / mu,
         failure=failure,
         label=f"{column.name}: labels",
