@@ -182,12 +182,49 @@ def test_a_code_of_no_value_is_proposed_as_a_special_value(values, special, type
 @pytest.mark.parametrize("values", [[*range(100)], [0, 1, -1] * 20, [*range(18, 81), 120]])
 def test_ordinary_numbers_are_no_special_values(values):
     column = drafted(values * 2)
-    assert ("special" in column.keys, column.note) == (False, "")
+    assert "special" not in column.keys
+    assert "alone" not in column.note
 
 
 def test_a_code_makes_no_number_a_decimal_and_no_identifier_a_number():
     assert drafted([*range(40), 99.9] * 3).keys["type"] == "integer"
     assert drafted([*range(1000, 1040), 999999], "patient_id").keys is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "keys"),
+    [
+        ("SEX", [1, 2], {"type": "integer", "labels": "private"}),
+        ("MIGRATE1", [0, 1, 2, 3, 4], {"type": "integer", "labels": "private"}),
+        ("RAC1P", [1, 2, 6, 8, 9], {"type": "integer", "labels": "private"}),
+        ("marital_status", [1, 2, 3, 9], {"type": "integer", "labels": "private", "special": ["9"]}),
+        ("region", [1, 2, 3, 99], {"type": "integer", "labels": "private", "special": ["99"]}),
+        ("sex", [0, 1], {"type": "boolean", "labels": ["0", "1"]}),
+        ("ill", [0, 1, 9], {"type": "boolean", "labels": ["0", "1"], "special": ["9"]}),
+        ("children", [0, 1, 2, 3], {"type": "integer", "edges": BINS}),
+        ("income_group_mean", [0, 1, 2, 3], {"type": "integer", "edges": BINS}),
+    ],
+)
+def test_codes_with_a_usual_name_are_categories(name, values, keys):
+    found = drafted(values * 50, name).keys
+    assert {key: value for key, value in found.items() if key != "inferred"} == keys
+
+
+def test_a_person_is_asked_about_few_whole_numbers_of_any_other_name():
+    assert drafted([0, 1, 2, 3] * 50, "children").remark.startswith("few whole numbers; if they are codes")
+    assert drafted([0.5, 1, 2, 3] * 50, "children").remark == ""
+    assert drafted([*range(60)] * 50, "age").remark == ""
+
+
+@pytest.mark.parametrize(
+    ("blank", "date"),
+    [("0000-00-00", "%Y-%m-%d"), ("00.00.0000", "%d.%m.%Y"), ("99/99/9999", "%d/%m/%Y"), ("9999-99-99", "%Y-%m-%d")],
+)
+def test_dates_of_zeros_and_nines_are_special_values(blank, date):
+    days = [(datetime.date(2024, 1, 1) + datetime.timedelta(days=k)).strftime(date) for k in range(60)]
+    column = drafted([*days, *[blank] * 30])
+    assert (column.keys["type"], column.keys["special"], column.special) == ("date", [blank], {blank: 30})
+    assert column.remark == ""
 
 
 def test_texts_that_will_become_other_are_named():

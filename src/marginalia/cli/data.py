@@ -152,7 +152,10 @@ def init(
         notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
         asked.append(f"look at: the header ({notes['the header']})")
     folds = losses_of(with_labels(frame, labels, public), known_labels(public))
+    special = {column.name: dict(column.special) for column in found.columns if column.special}
+    alike = {column.name: [dict(group) for group in column.alike] for column in found.columns if column.merge}
     content = {**domain, "out": str(target), "rows": len(frame), "ignored": ignored, "notes": notes, "folded": folds}
+    content |= {"special_values": special, "similar_labels": alike}
     lines = [
         f"{target}: {len(public)} columns; each fit learns labels or bins of {len(public.open_columns)}",
         *asked,

@@ -34,6 +34,7 @@ MANY = 50  # texts that may be told apart, before the others become `other`
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the `MANY` most frequent categories must cover,
 OFTEN = 5  # unless a value occurs this often on average: then they are codes, and no free text
+_SHORTEST_DATE = 6  # characters
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
 FEWEST = 0.2  # share of the values that are numbers at least where the others are short codes
 DIGITS = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
@@ -41,16 +42,25 @@ SHORT_YEARS = ("%d%m%y", "%m%d%y", "%y%m%d", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%H%M", "%H%M%S")
 HOURS = 6  # different ones, from which on texts may be times of day
 YEARS = (values.day("1850-01-01"), values.day("2101-01-01"))  # in which a whole number may be a date
+FEW_NUMBERS = "few whole numbers; if they are codes and no amounts, write `labels: private` in place of `edges`"
 PRIVATE_EDGES = {"private": "adaptive", "bins": 16}
 PRIVATE_ROWS = {"private": 0.9, "most": 64}  # of a privacy unit
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
+# Names of columns whose whole numbers are codes, in surveys and registers.
+CODES = re.compile(
+    r"(^|[\W_])(sex|gender|race|rac\dp|ethnic\w*|hispan\w*|mar|marst|marital\w*|mig|migrat\w*|cit|citizen\w*|cow|"
+    r"nationality|nativity|relig\w*|region|state|statefip|county\w*|country|language|occ|occp|occupation|industry|"
+    r"sector|branch|status|type|category|group|department|dept|ward|clinic|diagnosis)\d*$",
+    re.IGNORECASE,
+)
 # Texts that are numbers or dates to a person.
 _AMOUNT = re.compile(r"([$€£¥]?) ?[-+(]?(?:\d{1,3}(?:[,.' ]\d{3})+|\d+)(?:[.,]\d+)?\)? ?(%|[$€£¥°µ]?[A-Za-z]{0,5})")
 _CODE_NAME = re.compile(r"(^|[\W_])(zip|plz|postal|postcode|fips|icd|code|tract|district)([\W_]|$|code)", re.IGNORECASE)
 _CLOCK_NAME = re.compile("time|hour|zeit|uhr|heure|hora", re.IGNORECASE)
 _PADDED = re.compile(r"0\d{3}|0\d{5}", re.ASCII)
 _REPEATED = re.compile(r"(\d)\1*", re.ASCII)  # 0, 99999999 in place of a date
+_BLANK_DATE = re.compile(r"(0+|9+)([-/. ](0+|9+))*( 00:00(:00)?)?")  # 0000-00-00, 99.99.9999, 99999999
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 
@@ -307,10 +317,17 @@ def _of_numbers(cells: _Cells) -> Drafted | None:
         keys["decimals"] = decimals
     if form := style.format(decimals if decimals <= values.MOST_DECIMALS else None):
         keys["format"] = form
-    keys["edges"] = PRIVATE_EDGES
+    if special and apart.tolist() == [0, 1] and len(found) == len(cells.known) and not form:
+        return _with_special(Drafted(cells.name, {"type": "boolean", "labels": ["0", "1"]}), special)
+    if whole and rows.sum() >= max(ENOUGH, OFTEN * apart.size) and apart.size <= MANY and CODES.search(cells.name):
+        keys["labels"] = "private"
+    else:
+        keys["edges"] = PRIVATE_EDGES
     special |= {cells.texts[i]: int(cells.counts[i]) for i in codes}
     drafted = _with_unread(cells, keys, [*found, *codes])
-    return _with_special(drafted if drafted.remark else replace(drafted, remark=_style_remark(style)), special)
+    is_few = "edges" in keys and whole and apart.size <= FEW and rows.sum() >= 2 * MANY
+    remark = drafted.remark or _style_remark(style) or FEW_NUMBERS * is_few
+    return _with_special(replace(drafted, remark=remark), special)
 
 
 def _codes(cells: _Cells, numbers: Collection[int]) -> list[int]:
@@ -420,6 +437,11 @@ def _of_dates(cells: _Cells) -> Drafted | None:
 
     A format is taken where most cells fit it, and no other format fits as many.
     """
+    blank = [i for i in cells.known if len(cells.texts[i]) >= _SHORTEST_DATE and _BLANK_DATE.fullmatch(cells.texts[i])]
+    blank = [i for i in blank if len({*cells.texts[i]} & {"0", "9"}) == 1]
+    cells = replace(cells, known=[i for i in cells.known if i not in blank])
+    if not cells.known:
+        return None
     iso, _ = cells.read(values.day)
     fits: dict[int, list[str | None]] = {
         i: [*([None] if i in iso else []), *values.formats_of(cells.texts[i])] for i in cells.known
@@ -434,14 +456,14 @@ def _of_dates(cells: _Cells) -> Drafted | None:
     likely = [form for form in rows if rows[form] >= MOST * cells.rows]
     form = None if None in best else best[0]
     if likely and (form is None or (len(best) == 1 and (most == cells.rows or best == likely))):
-        return _of_times(cells, [i for i in cells.known if form in fits[i]], form)
+        return _of_times(cells, [i for i in cells.known if form in fits[i]], form, blank)
     if most == cells.rows:
         raise _UnclearError(_two_ways(best))
     raise _UnclearError("dates that are written in several ways; write them in one, such as 2024-01-31")
 
 
-def _of_times(cells: _Cells, likely: Collection[int], form: str | None) -> Drafted:
-    """Return a column of dates or times of a format, which are among some cells."""
+def _of_times(cells: _Cells, likely: Collection[int], form: str | None, blank: Sequence[int] = ()) -> Drafted:
+    """Return a column of dates or times of a format, which are among some cells; `blank` dates are special values."""
     found, _ = cells.read(partial(values.moment, unit="second", format=form))
     read = [i for i in likely if i in found]
     keys = _time_keys([cells.column.listed[i] for i in read], form)
@@ -450,7 +472,7 @@ def _of_times(cells: _Cells, likely: Collection[int], form: str | None) -> Draft
     codes = sentinels.of_times(*cells.distinct(times), unit)
     special = {values.written_time(code.value, unit, form): code.rows for code in codes}
     repeated = [i for i in cells.known if i not in times and form and _REPEATED.fullmatch(cells.texts[i])]
-    special |= {cells.texts[i]: int(cells.counts[i]) for i in repeated}
+    special |= {cells.texts[i]: int(cells.counts[i]) for i in [*repeated, *blank]}
     return _with_special(_with_unread(cells, keys | {"edges": PRIVATE_EDGES}, [*read, *repeated]), special)
 
 

@@ -45,8 +45,8 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
 
 
 def _never_missing(column: Column) -> Column:
-    known = tuple(fact for fact in column.inferred if fact != "missing")
-    return column.replace(size=column.size - 1, missing=None, inferred=known)
+    """Return the column without a code of missing values; its marks decide which rows are left, and stay inferred."""
+    return column.replace(size=column.size - 1, missing=None)
 
 
 def _domain(domain: Domain, column: Column) -> Domain:
