@@ -60,6 +60,22 @@ def test_a_review_of_one_column_lists_this_column(tmp_path, drafted):
     ]
 
 
+def test_of_rows_that_are_streamed_nothing_is_counted(tmp_path):
+    TABLE[["ill", "ward"]].to_parquet(tmp_path / "part-0.parquet")
+    ward = {
+        "name": "ward",
+        "type": "string",
+        "labels": ["a", "b", "c"],
+        "missing": ["?"],
+        "inferred": ["type", "missing"],
+    }
+    ill = {"name": "ill", "type": "boolean", "labels": ["no", "yes"]}
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({"attributes": [ward | {"reviewed": True}, ill]}))
+    notes = []
+    assert check(tmp_path / "part-*.parquet", tmp_path / "d.yaml", notes=notes) == []
+    assert notes == ["private note: `reviewed: true` accepts for 'ward': type: string; missing: ?"]
+
+
 def test_codes_are_counted_as_they_are_encoded():
     x = Domain.from_dict(
         {

@@ -49,6 +49,7 @@ def check(
         if data.skipped:
             notes.append(data.skipped)
         if data.is_streamed:
+            notes += accepted_lines(content, public, None)
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")
             source = data.stream(domain.project(domain.names))

@@ -39,7 +39,7 @@ def accepted_columns(content: Any) -> dict[str, Mapping[str, Any]]:
     return {str(item["name"]): item for item in columns if item.get("reviewed", all_are) is True}
 
 
-def accepted_lines(content: Any, domain: Domain, frame: pd.DataFrame) -> Iterator[str]:
+def accepted_lines(content: Any, domain: Domain, frame: pd.DataFrame | None) -> Iterator[str]:
     """Yield one line for each column with what `reviewed: true` accepts, and one for the privacy unit.
 
     Parameters
@@ -48,8 +48,8 @@ def accepted_lines(content: Any, domain: Domain, frame: pd.DataFrame) -> Iterato
         Of a domain file.
     domain : Domain
         Of this content.
-    frame : DataFrame
-        The private rows.
+    frame : DataFrame or None
+        The private rows; without them nothing is counted.
 
     Examples
     --------
@@ -67,11 +67,14 @@ def accepted_lines(content: Any, domain: Domain, frame: pd.DataFrame) -> Iterato
             labels = ("labels",) if item.get("type") == "boolean" else ()
             facts = [f"{key}: {_shown(item[key])}" for key in item if key not in _OTHER_KEYS or key in labels]
         facts += [f"{fact}: {_shown(item.get(fact))}" for fact in ("labels", "edges") if fact in item["inferred"]]
-        if name in frame.columns:
-            rows = rows_of_marks(frame[name], domain[name])
-            for fact, texts in (("special", domain[name].special), ("missing", (*(domain[name].missing or ()), ""))):
-                if fact in item["inferred"] and (marks := [_rows(text, rows[text]) for text in texts if text in rows]):
-                    facts.append(f"{fact}: {', '.join(marks)}")
+        column = domain[name]
+        rows = rows_of_marks(frame[name], column) if frame is not None and name in frame.columns else None
+        for fact, texts in (("special", column.special), ("missing", (*(column.missing or ()), ""))):
+            marks = (
+                [text for text in texts if text] if rows is None else [_rows(t, rows[t]) for t in texts if t in rows]
+            )
+            if fact in item["inferred"] and marks:
+                facts.append(f"{fact}: {', '.join(marks)}")
         yield f"private note: `reviewed: true` accepts for '{name}': {'; '.join(facts)}"
     if accepted and domain.unit is not None and (content.get("defaults") or {}).get("reviewed") is True:
         yield f"private note: `reviewed: true` accepts the privacy unit: {domain.unit}"
