@@ -622,12 +622,12 @@ def questions(found: Draft) -> Iterator[str]:
             codes = ", ".join(f"{text} in {rows:,} rows" for text, rows in column.special.items())
             yield f"special values: {column.name} ({codes})"
         if column.merge:
-            groups = "; ".join(
+            named = "; ".join(
                 _names([f"{text!r} in {n:,} rows" for text, n in group.items()]) for group in column.alike[:3]
             )
             more = f"; and {len(column.alike) - 3} more labels" if len(column.alike) > 3 else ""
             merge = f"`merge: {_scalar([*column.merge])}` counts them as one"
-            yield f"similar labels: {column.name} ({groups}{more}): {merge}"
+            yield f"similar labels: {column.name} ({named}{more}): {merge}"
 
 
 def _names(names: Sequence[str]) -> str:
