@@ -326,7 +326,7 @@ def _of_numbers(cells: _Cells) -> Drafted | None:
     special |= {cells.texts[i]: int(cells.counts[i]) for i in codes}
     drafted = _with_unread(cells, keys, [*found, *codes])
     is_few = "edges" in keys and whole and apart.size <= FEW and rows.sum() >= 2 * MANY
-    remark = drafted.remark or _style_remark(style) or FEW_NUMBERS * is_few
+    remark = drafted.remark or _style_remark(style) or FEW_NUMBERS * bool(is_few)
     return _with_special(replace(drafted, remark=remark), special)
 
 
