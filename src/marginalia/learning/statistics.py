@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from marginalia.errors import InputError
-from marginalia.learning.rows import Integers, Rows
+from marginalia.learning.rows import EXACT_ROWS, Integers, Rows
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.privacy.mechanisms.additive import actual_sigma
-from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
 
 
@@ -116,6 +116,59 @@ def release_apart(
         NoisySums("X'y", h, sigma_xy, drawn_xy, round),
     ]
     return mirrored(noisy), h, kept
+
+
+@dataclass(frozen=True)
+class SmallestEigenvalue:
+    """The smallest eigenvalue of X'X, ready for release.
+
+    Attributes
+    ----------
+    value : callable
+        ``value()``: in whole numbers of `quantum`.
+    quantum : float
+    sensitivity : float
+        Rounding included.
+    """
+
+    value: Callable[[], int]
+    quantum: float
+    sensitivity: float
+
+
+def smallest_eigenvalue(gram: Integers, unit: float, bound: float, rows: Rows, session: Session) -> SmallestEigenvalue:
+    """Return the smallest eigenvalue of `gram`, in whole numbers of unit², of rows of norm at most `bound`.
+
+    Under ``add_remove`` that of more than 2^23 rows counts as 0. It is at least `sensitivity` less than what is
+    returned, and so is that of a neighbour.
+
+    >>> from marginalia.learning.rows import ArrayRows
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> rows, session = ArrayRows(np.eye(2), np.ones(2), 1.0, 1.0), Session(Ledger("add_remove"), Randomness(0))
+    >>> one = smallest_eigenvalue(np.eye(2, dtype=int), 1.0, 1.0, rows, session)
+    >>> one.value() * one.quantum, round(one.sensitivity, 6)
+    (1.0, 1.0)
+    """
+    # It is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users' Guide, section
+    # 4.7), which is at most B^2 a row; and it is rounded to a whole number.
+    quantum = 2.0 ** (math.frexp(bound**2)[1] - 30)
+    most, k = EXACT_ROWS, session.neighbours.contributions
+    private = session.ledger.relation is Relation.ADD_REMOVE
+    if not private:
+        most = max(most, k * rows.n_units)
+    slack = 2 * 10 * len(gram) * 2.0**-53 * most * bound**2 + quantum
+
+    def value() -> int:
+        smallest = max(0.0, float(np.linalg.eigvalsh(gram.astype(float))[0])) * unit**2
+        if private:
+            # The slack is room for the rounding of `most` rows. An error would reveal that there are more: the
+            # eigenvalue falls to 0 there, by no more than B^2 a row.
+            smallest = min(smallest, max(0, most - rows.n_rows) * bound**2)
+        return round(smallest / quantum)
+
+    # Under either relation: what leaves and what comes are both positive semidefinite.
+    return SmallestEigenvalue(value, quantum, k * bound**2 + slack)
 
 
 def one_against_rest(XX: Array, XY: Array, *, ridge: float = 0.0) -> Array:

@@ -8,12 +8,11 @@ import numpy as np
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import InterceptLearner
-from marginalia.learning.rows import EXACT_ROWS, Rows
+from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array
-from marginalia.learning.statistics import NoisySums, release_apart, statistic_sensitivities
+from marginalia.learning.statistics import NoisySums, release_apart, smallest_eigenvalue, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.mechanisms.additive import actual_sigma
-from marginalia.privacy.relation import Relation
 from marginalia.privacy.session import Session
 
 _RHO = 0.05  # probability with which the bounds on the noise may fail
@@ -67,18 +66,13 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     def _solve(self, rows: Rows, session: Session) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
         epsilon, delta = session.ledger.remaining_budget()
-        # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
-        # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
-        unit = 2.0 ** (math.frexp(B**2)[1] - 30)
-        most, k = EXACT_ROWS, session.neighbours.contributions
-        private = session.ledger.relation is Relation.ADD_REMOVE
-        if not private:
-            most = max(most, k * rows.n_units)
-        slack = 2 * 10 * d * 2.0**-53 * most * B**2 + unit
-        moved = k * B**2 + slack  # under either relation: what leaves and what comes are both positive semidefinite
+        gram, x_unit, _ = whole = rows.whole_gram()
+        least = smallest_eigenvalue(gram[:d, :d], x_unit, B, rows, session)
         if self.calibration == "tight":
             multiplier = math.sqrt(3) / gdp_mu(epsilon, delta)
-            eig, xx, xy = (multiplier * s for s in (moved, *statistic_sensitivities(session.neighbours, B, Y)))
+            eig, xx, xy = (
+                multiplier * s for s in (least.sensitivity, *statistic_sensitivities(session.neighbours, B, Y))
+            )
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
@@ -89,22 +83,12 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
             shift = 3 * L * B**2 / epsilon
             ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / epsilon
 
-        gram, x_unit, _ = whole = rows.whole_gram()
-
-        def smallest_eigenvalue() -> int:
-            smallest = max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * x_unit**2
-            if private:
-                # The slack is room for the rounding of `most` rows. An error would reveal that there are more: the
-                # eigenvalue falls to 0 there, by no more than B^2 a row.
-                smallest = min(smallest, max(0, most - rows.n_rows) * B**2)
-            return round(smallest / unit)
-
         noisy = session.gaussian(
-            smallest_eigenvalue, quantum=unit, sensitivity=moved, sigma=eig, label="smallest eigenvalue"
+            least.value, quantum=least.quantum, sensitivity=least.sensitivity, sigma=eig, label="smallest eigenvalue"
         )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
         G, h, kept = release_apart(rows, whole, xx, xy, session=session)
-        drawn = actual_sigma(eig, moved, 1, quantum=unit)
+        drawn = actual_sigma(eig, least.sensitivity, 1, quantum=least.quantum)
         self.measurements_ = [NoisySums("smallest eigenvalue", noisy, eig, drawn), *kept]
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
