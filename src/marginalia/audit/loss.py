@@ -14,15 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
+from scipy.stats import chi2
 
 from marginalia.audit.findings import Finding
-from marginalia.audit.replay import TOLERANCE, Pair, change
+from marginalia.audit.replay import TOLERANCE, Pair, change, relative_variances
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     Event,
     ExponentialEvent,
     FailureEvent,
     GaussianEvent,
+    GaussianSketchEvent,
     GroupEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
@@ -38,6 +40,7 @@ from marginalia.privacy.stopping_cost import random_stopping_epsilon
 
 Array = NDArray[np.float64]
 _BINS = 24  # of the continuous part of a Laplace loss
+_PIECES, _LEAST = 60, 1e-300  # of the squared lengths of a sketch
 _STEP = 1e-4  # of the grid on which losses of selections are added up
 _MOST_PAIRS = 3  # whose loss is computed
 _LEVELS = 20  # of the attained share of a Poisson-sampled gradient, rounded down
@@ -126,6 +129,18 @@ def laplace_loss(change_over_scale: float) -> tuple[Array, Array]:
     return np.log(first), np.log(first[::-1])
 
 
+def sketch_loss(variance: float, vectors: int) -> tuple[Array, Array]:
+    """Return two laws of finitely many outcomes: pieces of the squared lengths of normal vectors, of variance 1 or not.
+
+    >>> sketch_loss(1.01, 600)[0].shape
+    (61,)
+    """
+    edges = vectors + math.sqrt(2 * vectors) * np.linspace(-9, 9, _PIECES)
+    edges = np.concatenate([[0.0], edges[edges > 0], [np.inf]])
+    p, q = (np.diff(chi2.cdf(edges / v, vectors)) - np.diff(chi2.sf(edges / v, vectors)) for v in (1.0, variance))
+    return np.log(np.maximum(p / 2, _LEAST)), np.log(np.maximum(q / 2, _LEAST))
+
+
 def worst_loss(pairs: Sequence[Pair], ledger: Ledger, delta: float, shares: Sequence[float] = ()) -> LossEstimate:
     """Return what the worst of some pairs attains under the ledger's kind of release.
 
@@ -167,6 +182,8 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
         elif call.mechanism == "laplace":
             moved = np.abs(a - b).ravel() * (call.quantum / call.scale)
             losses += [laplace_loss(float(m)) for m in moved if m > 0]
+        elif call.mechanism == "sketch":
+            losses += [sketch_loss(float(v), round(call.scale**-2)) for v in relative_variances(a, b) if v != 1]
     return transcript_epsilon(mu, losses, delta)
 
 
@@ -221,6 +238,8 @@ def cost_of_calls(calls: Sequence[MechanismCall]) -> Counter[str]:
             _add(costs, "gaussian", call.sensitivity / call.scale)
             _add(costs, "failure", float(ndtr((1 - call.threshold) / call.scale)))
         else:
+            if call.mechanism == "sketch" and call.threshold:
+                _add(costs, "failure", call.threshold)
             _add(
                 costs, call.mechanism, call.scale if call.mechanism == "exponential" else call.sensitivity / call.scale
             )
@@ -238,7 +257,7 @@ def cost_of_ledger(ledger: Ledger, runs: int = 1) -> Counter[str]:
 def _add(costs: Counter[str], kind: str, cost: float, count: float = 1) -> None:
     if kind in ("laplace", "exponential"):
         costs[f"{kind} (squared)"] += count * cost**2  # type: ignore[assignment]
-    costs[kind] += count * (cost**2 if kind in ("gaussian", "objective") else cost)  # type: ignore[assignment]
+    costs[kind] += count * (cost**2 if kind in ("gaussian", "objective", "sketch") else cost)  # type: ignore[assignment]
 
 
 def _add_event(costs: Counter[str], event: Event, count: float, relation: Relation, runs: int) -> None:
@@ -255,6 +274,8 @@ def _add_event(costs: Counter[str], event: Event, count: float, relation: Relati
             _add(costs, "failure", event.probability, count)
         case ObjectivePerturbationEvent():
             _add(costs, "objective", event.bound / event.sigma, count)
+        case GaussianSketchEvent():
+            _add(costs, "sketch", event.ratio * math.sqrt(event.vectors), count)
         case GroupEvent():
             _add_event(costs, event.event, count, relation, runs)
         case RandomStoppingEvent():

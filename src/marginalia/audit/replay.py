@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
@@ -101,13 +102,21 @@ def aligned(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
 def change(call: MechanismCall, a: Any, b: Any) -> float:
     """Return how far two exact values are apart, in the units and the norm of the release's sensitivity.
 
-    Of a selection: the largest move of an exponent, in nats.
+    Of a selection: the largest move of an exponent, in nats. Of a sketch: by which share of itself a variance grows.
     """
+    if call.mechanism == "sketch":
+        relative = relative_variances(a, b)
+        return float(max(relative[-1], 1 / relative[0]) - 1)
     a, b = aligned(a, b)
     moved = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() * call.quantum
     if call.mechanism in ("gaussian", "partition"):
         return float(np.linalg.norm(moved))
     return float(moved.sum() if call.mechanism == "laplace" else moved.max(initial=0.0))
+
+
+def relative_variances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of a^(-1/2)·b·a^(-1/2) of two covariances, the smallest first."""
+    return np.asarray(scipy.linalg.eigh(b.astype(np.float64), a.astype(np.float64), eigvals_only=True))
 
 
 def share(first: Release, second: Release) -> float:

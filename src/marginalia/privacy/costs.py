@@ -3,7 +3,8 @@
 Three measures have one number per release, and the numbers add up, also where the parameters of a release follow from
 earlier answers: pure DP (epsilon), zero-concentrated DP (rho; Bun & Steinke 2016) and Gaussian DP (mu squared; Smith &
 Thakurta 2022). `cost` is their table. Other releases have a privacy profile, a delta for each epsilon, that does not
-add up: objective perturbation (`objective_cost`) and random stopping (`stopping_cost`). Runs on Poisson samples are
+add up: objective perturbation (`objective_cost`), random stopping (`stopping_cost`) and Gaussian sketches
+(`sketch_cost`). Runs on Poisson samples are
 composed as privacy loss distributions (`pld`).
 
 `composed_epsilon` applies every rule that knows a list of releases. Each is a sound bound for a list that was fixed
@@ -28,6 +29,7 @@ from marginalia.privacy.events import (
     ExponentialEvent,
     FailureEvent,
     GaussianEvent,
+    GaussianSketchEvent,
     GroupEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
@@ -41,6 +43,7 @@ from marginalia.privacy.joint import joint_epsilon
 from marginalia.privacy.objective_cost import OUTPUT_SHARE, objective_perturbation_delta, objective_perturbation_epsilon
 from marginalia.privacy.pld import bounded_epsilon, loss_distribution_epsilon
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.sketch_cost import sketch_delta, sketch_epsilon
 from marginalia.privacy.stopping_cost import random_stopping_delta, random_stopping_epsilon
 
 Terms: TypeAlias = list[tuple[Event, int]]  # events that compose no others, and how often each ran
@@ -300,8 +303,11 @@ def _by_loss_distribution(terms: Terms, total: Cost, relation: Relation, delta: 
 
 def _by_profile(terms: Terms, total: Cost, relation: Relation, delta: float) -> float | None:
     """One release with a profile; beside objective perturbation, Gaussian ones with a fixed share of delta."""
-    if len(terms) == 1 and terms[0][1] == 1 and isinstance(event := terms[0][0], RandomStoppingEvent):
-        return random_stopping_epsilon(_run_mu(event, relation), delta, r=event.r, eta=event.eta)
+    if len(terms) == 1 and terms[0][1] == 1:
+        if isinstance(event := terms[0][0], RandomStoppingEvent):
+            return random_stopping_epsilon(_run_mu(event, relation), delta, r=event.r, eta=event.eta)
+        if isinstance(event, GaussianSketchEvent):
+            return sketch_epsilon(delta, vectors=event.vectors, ratio=event.ratio, relation=relation)
     objectives = [(event, count) for event, count in terms if isinstance(event, _OBJECTIVES)]
     if len(objectives) != 1 or objectives[0][1] != 1:
         return None
@@ -377,7 +383,7 @@ def has_profile(event: Event, relation: Relation) -> bool:
     >>> has_profile(GaussianEvent(1.0, 4.0), Relation.ADD_REMOVE)
     False
     """
-    if isinstance(event, RandomStoppingEvent):
+    if isinstance(event, RandomStoppingEvent | GaussianSketchEvent):
         return True
     return isinstance(event, _OBJECTIVES) and not cost(event, relation).is_gaussian
 
@@ -391,6 +397,8 @@ def profile(event: Event, relation: Relation, epsilon: float) -> float:
     """
     if isinstance(event, RandomStoppingEvent):
         return random_stopping_delta(_run_mu(event, relation), epsilon, r=event.r, eta=event.eta)
+    if isinstance(event, GaussianSketchEvent):
+        return sketch_delta(epsilon, vectors=event.vectors, ratio=event.ratio, relation=relation)
     return objective_perturbation_delta(epsilon, **_objective(event), relation=relation)
 
 

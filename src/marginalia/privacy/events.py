@@ -1,7 +1,8 @@
 """What ran: the events a ledger records, apart from how they are charged.
 
 Every sensitivity is that of the ledger's neighbouring relation and of its unit of up to k rows; an event knows neither.
-An objective perturbation has no sensitivity: its cost is stated for one row, or for several in a `GroupEvent`. The
+An objective perturbation has no sensitivity: its cost is stated for one row, or for several in a `GroupEvent`; a
+Gaussian sketch has none, and is for single rows only. The
 field ``arithmetic`` of a release says whether its noise has the stated law to the last bit (``exact``: integers, and an
 exact sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser that is only approached).
 """
@@ -22,7 +23,7 @@ from marginalia.privacy import checks
 ARITHMETICS = ("ideal", "exact")
 LEAST, LARGEST = 1e-30, 1e30  # of a parameter: beyond, squares of their ratios leave the range of floats
 
-_POSITIVE = ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser")
+_POSITIVE = ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser", "ratio")
 
 
 def _in_range(name: str, value: float) -> None:
@@ -57,7 +58,7 @@ def _is_text(name: str, value: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(_POSITIVE, _in_range),
-    **dict.fromkeys(("steps", "count"), checks.count),
+    **dict.fromkeys(("steps", "count", "vectors"), checks.count),
     "rows": _rows,
     "rate": checks.probability,
     "probability": checks.open_unit,
@@ -185,6 +186,23 @@ class GroupEvent(_Checked):
 
 
 @dataclass(frozen=True)
+class GaussianSketchEvent(_Checked):
+    """`vectors` draws of N(0, A'A + eta² I): a Gaussian sketch of private rows A, with noise.
+
+    `ratio`: by which share of itself one record can raise the variance in any direction, B²/λ for rows of norm B and a
+    smallest eigenvalue of at least λ, with noise, in both of two neighbouring tables.
+
+    >>> GaussianSketchEvent(vectors=600, ratio=0.01).ratio
+    0.01
+    """
+
+    vectors: int
+    ratio: float
+    label: str = ""
+    arithmetic: str = "ideal"
+
+
+@dataclass(frozen=True)
 class FailureEvent(_Checked):
     """With at most `probability`, whatever one record holds is shown: (0, probability)-DP, added to delta.
 
@@ -240,6 +258,7 @@ Event: TypeAlias = (
     | PoissonGaussianEvent
     | ObjectivePerturbationEvent
     | GroupEvent
+    | GaussianSketchEvent
     | FailureEvent
     | CompositionEvent
     | RandomStoppingEvent
@@ -298,13 +317,14 @@ def check_rows(events: tuple[Event, ...], k: int) -> None:
     for event, _ in flattened(events):
         if isinstance(event, RandomStoppingEvent):
             check_rows((event.event,), k)
-        elif isinstance(event, ObjectivePerturbationEvent | GroupEvent):
+        elif isinstance(event, ObjectivePerturbationEvent | GroupEvent | GaussianSketchEvent):
             rows = event.rows if isinstance(event, GroupEvent) else 1
             if rows < k:
                 name = f"'{event.label}'" if event.label else type(event).__name__
+                advice = "" if isinstance(event, GaussianSketchEvent) else f": record GroupEvent(event, rows={k})"
                 raise PrivacyError(
                     f"the cost of {name} is stated for units of at most {rows} row{'s' * (rows > 1)}, but the unit has "
-                    f"up to {k}: record GroupEvent(event, rows={k})"
+                    f"up to {k}{advice}"
                 )
 
 

@@ -44,6 +44,7 @@ from marginalia.privacy.events import (
     ExponentialEvent,
     FailureEvent,
     GaussianEvent,
+    GaussianSketchEvent,
     GroupEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
@@ -240,7 +241,7 @@ def _flattened(events: tuple[Event, ...]) -> list[tuple[Event, int]]:
 def _most_rows(event: Event) -> float:
     """Return the largest unit, in rows, that an event is for; infinity where its sensitivity is that of any unit."""
     match event:
-        case ObjectivePerturbationEvent():
+        case ObjectivePerturbationEvent() | GaussianSketchEvent():
             return 1
         case GroupEvent(rows=rows):
             return rows
@@ -477,7 +478,7 @@ def _alone(flat: list[tuple[Event, int]], relation: Relation, delta: float) -> f
 def _is_special(event: Event) -> bool:
     one = event.event if isinstance(event, GroupEvent) else event
     weak = isinstance(one, ObjectivePerturbationEvent) and one.regulariser < 2 * one.sigma**2
-    return weak or isinstance(event, RandomStoppingEvent)
+    return weak or isinstance(event, RandomStoppingEvent | GaussianSketchEvent)
 
 
 def _profile(event: Event, relation: Relation) -> Profile:
@@ -495,6 +496,8 @@ def _profile(event: Event, relation: Relation) -> Profile:
             if inner.laplace or inner.selections or inner.poisson:
                 raise PrivacyError("not independently recomputed: random stopping of runs that are not Gaussian")
             return _stopping_profile(inner.mu, r, eta)
+        case GaussianSketchEvent(vectors=vectors, ratio=ratio):
+            return _sketch_profile(vectors, ratio, relation)
     raise PrivacyError(f"not independently recomputed: {type(event).__name__}")
 
 
@@ -575,6 +578,37 @@ def _stopping_profile(mu: float, r: float, eta: float) -> Callable[[float], floa
         return mean * float(gaussian(left)) if left >= 0 else 1.0
 
     return profile
+
+
+@lru_cache(maxsize=16)
+def _sketch_profile(vectors: int, ratio: float, relation: Relation) -> Profile:
+    """Return the profile of normal vectors of variance 1, and of 1 + `ratio` in one direction.
+
+    With a record replaced, the two tables differ so in two directions, one each: the mean over what is drawn in the
+    first, by Gauss-Legendre quadrature, of the profile of the second.
+    """
+    from scipy.stats import chi2, gamma
+
+    a = 1 + ratio
+    narrow, wide = gamma(vectors / 2, scale=2), gamma(vectors / 2, scale=2 * a)  # of the squared lengths
+    half = vectors / 2 * math.log(a)
+
+    def longer(eps: Any) -> Any:  # more likely under the wide law by more than e^eps
+        length = 2 * a * (eps + half) / ratio
+        return wide.sf(length) - np.exp(eps) * narrow.sf(length)
+
+    def shorter(eps: float) -> float:
+        length = 2 * a * (half - eps) / ratio
+        return float(narrow.cdf(length) - math.exp(eps) * wide.cdf(length))
+
+    if relation is Relation.ADD_REMOVE:
+        return lambda eps: max(float(longer(eps)), shorter(eps), 0.0)
+    nodes, weights = np.polynomial.legendre.leggauss(600)
+    lower, upper = chi2.ppf(1e-28, vectors), chi2.isf(1e-28, vectors)
+    drawn = lower + (nodes + 1) * (upper - lower) / 2
+    weights = weights * (upper - lower) / 2 * chi2.pdf(drawn, vectors)
+    losses = half - drawn * ratio / (2 * a)
+    return lambda eps: max(float(weights @ longer(eps - losses)), 0.0)
 
 
 def _smallest(profile: Callable[[float], float], delta: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from marginalia.errors import InputError
 from marginalia.privacy.events import Event
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import additive, objective, partition, residuals, runs, selection
+from marginalia.privacy.mechanisms import additive, objective, partition, residuals, runs, selection, sketch
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
 
@@ -56,6 +56,7 @@ class Session:
     gaussian_run = runs.gaussian_run
     poisson_run = runs.poisson_run
     objective_perturbation = objective.objective_perturbation
+    gaussian_sketches = sketch.gaussian_sketches
 
 
 def check_release(cls: type) -> None:

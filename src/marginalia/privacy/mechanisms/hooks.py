@@ -17,13 +17,13 @@ class MechanismCall:
     'gaussian'
     """
 
-    mechanism: str  # gaussian, laplace, exponential, objective or partition
+    mechanism: str  # gaussian, laplace, exponential, objective, partition or sketch
     label: str
-    sensitivity: float  # L2, L1, of a score, or the bound of a row, under the ledger's relation
-    scale: float  # sigma, Laplace scale, epsilon of a selection, or sigma of the linear term
+    sensitivity: float  # L2, L1, of a score, the bound of a row, or the ratio of a sketch, under the relation
+    scale: float  # sigma, Laplace scale, epsilon of a selection, of the linear term, or vectors^(-1/2)
     quantum: float  # what one whole number of the exact value stands for; of one nat for a selection
     shape: tuple[int, ...]  # of the release; the number of candidates of a selection
-    threshold: float = 0.0  # of a partition: the noisy count from which on a category is shown
+    threshold: float = 0.0  # the noisy count from which on a partition shows a category; the `failure` of a sketch
 
 
 Exact = Callable[[], Any]
@@ -40,7 +40,8 @@ def release(call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
     call : MechanismCall
     exact : callable
         The whole numbers, in multiples of ``call.quantum``, that noise is added to; the exponents of all candidates of
-        a selection; the counts of a partition by category. Private: for an audit on tables that are not.
+        a selection; the counts of a partition by category; the covariance of a sketch. Private: for an audit on tables
+        that are not.
     draw : callable
         Draws the release.
 
