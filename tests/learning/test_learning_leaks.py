@@ -29,6 +29,7 @@ from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.hessian_mixing import HessianMixingRegressor, LinearMixingRegressor
 from marginalia.methods.models import save_model
 from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.methods.pate import PATEClassifier, _published_gamma
@@ -54,6 +55,9 @@ REGRESSORS = {
     "ssp_published": lambda **given: SSPRegressor(calibration="published", **given),
     "ada_ssp": lambda **given: AdaSSPRegressor(target_bound=0.5, **given),
     "ada_ssp_published": lambda **given: AdaSSPRegressor(calibration="published", **given),
+    "hessian_mixing": lambda **given: HessianMixingRegressor(target_bound=0.5, **given),
+    "hessian_mixing_published": lambda **given: HessianMixingRegressor(calibration="published", **given),
+    "linear_mixing": LinearMixingRegressor,
     "dd_ssp": lambda **given: dd_ssp(DDSSPRegressor, **given),
     "dp_sgd_regressor": lambda **given: DPSGDRegressor(selection="fixed", n_public=N, batch_size=20, steps=4, **given),
     "dp_sgd_regressor_selection": lambda **given: DPSGDRegressor(n_public=N, selection="random_stopping", **given),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from marginalia.methods.dd_ssp import DDSSPRegressor as DDSSPRegressor
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.hessian_mixing import HessianMixingRegressor as HessianMixingRegressor
+    from marginalia.methods.hessian_mixing import LinearMixingRegressor as LinearMixingRegressor
     from marginalia.methods.logistic import LogisticClassifier as LogisticClassifier
     from marginalia.methods.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,
@@ -39,6 +41,8 @@ __all__ = [
     "DDSSPRegressor",
     "DPSGDClassifier",
     "DPSGDRegressor",
+    "HessianMixingRegressor",
+    "LinearMixingRegressor",
     "LogisticClassifier",
     "OLSRegressor",
     "ObjectivePerturbationClassifier",

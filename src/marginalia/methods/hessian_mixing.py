@@ -132,14 +132,12 @@ def _published_gamma(epsilon: float, delta: float, size: int, rounds: int, infla
 
     def spent(gamma: float) -> float:
         def of_order(order: float) -> float:
-            if order >= gamma:
-                return math.inf
             divergence = size * (order * math.log1p(-1 / gamma) - math.log1p(-order / gamma)) / (2 * (order - 1))
             conversion = (-math.log(third) + (order - 1) * math.log1p(-1 / order) - math.log(order)) / (order - 1)
             return rounds * divergence + conversion
 
         best = minimize_scalar(
-            lambda log: of_order(1 + math.exp(log)), bounds=(-9.0, math.log(gamma)), method="bounded"
+            lambda log: of_order(1 + math.exp(log)), bounds=(-9.0, math.log(gamma - 1)), method="bounded"
         )
         return float(best.fun) + math.sqrt(2 * math.log(1.25 / third) * size) / (inflation * gamma)
 
