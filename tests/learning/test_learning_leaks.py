@@ -29,7 +29,8 @@ from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals import GaussianMarginals
-from marginalia.methods.hessian_mixing import HessianMixingRegressor, LinearMixingRegressor
+from marginalia.methods.hessian_mixing import HessianMixingRegressor
+from marginalia.methods.linear_mixing import LinearMixingRegressor
 from marginalia.methods.models import save_model
 from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.methods.pate import PATEClassifier, _published_gamma

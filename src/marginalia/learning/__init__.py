@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDRegressor as DPSGDRegressor
     from marginalia.methods.hessian_mixing import HessianMixingRegressor as HessianMixingRegressor
-    from marginalia.methods.hessian_mixing import LinearMixingRegressor as LinearMixingRegressor
+    from marginalia.methods.linear_mixing import LinearMixingRegressor as LinearMixingRegressor
     from marginalia.methods.logistic import LogisticClassifier as LogisticClassifier
     from marginalia.methods.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,

@@ -1,4 +1,4 @@
-"""Iterative Hessian mixing and linear mixing: least squares from Gaussian sketches of the rows.
+"""Iterative Hessian mixing: least squares by Newton steps on Gaussian sketches of the rows.
 
 A sketch S·X of the rows X, S standard normal, hides each row among all others, the better the longer the rows are in
 every direction. So the smallest eigenvalue of X'X is released first, and noise makes up for what it lacks.
@@ -70,6 +70,16 @@ class Plan:
         sketches = GaussianSketchEvent(self.size * self.rounds, self.ratio)
         first: tuple[Event, ...] = (GaussianEvent(1.0, self.eigenvalue), FailureEvent(self.failure), sketches)
         return (*first, GaussianEvent(math.sqrt(self.rounds), self.gradient)) if self.gradient else first
+
+
+def sketch_size(n_features: int, rounds: int, delta: float) -> int:
+    """Return how many normal vectors the authors' sketches have.
+
+    >>> sketch_size(8, 1, 1e-6), sketch_size(8, 3, 1e-6)
+    (42, 111)
+    """
+    factor, chance = (2.5, 2.0) if rounds == 1 else (6.0, 4.0 * rounds)
+    return int(factor * max(n_features, math.log(chance / (_RHO * delta))))
 
 
 @lru_cache(maxsize=256)
@@ -150,8 +160,8 @@ def _published_gamma(epsilon: float, delta: float, size: int, rounds: int, infla
     return upper
 
 
-class _Mixing(InterceptLearner, LinearRegressor):
-    """What both methods share: a plan, the smallest eigenvalue, and sketches."""
+class Mixing(InterceptLearner, LinearRegressor):
+    """What this method and linear mixing share: a plan, the smallest eigenvalue, and sketches."""
 
     def _plan(self, size: int, rounds: int, session: Session, *, gradients: bool, inflation: float = 1.0) -> Plan:
         epsilon, delta = session.ledger.remaining_budget()
@@ -190,7 +200,7 @@ class _Mixing(InterceptLearner, LinearRegressor):
 
 
 @parameters
-class HessianMixingRegressor(_Mixing):
+class HessianMixingRegressor(Mixing):
     """Iterative Hessian mixing (Lev, Shenfeld, Srinivasan, Ligett and Wilson 2026).
 
     Newton's method for least squares: in each round X'X is that of a fresh Gaussian sketch, and X'(y - X theta), its
@@ -230,9 +240,7 @@ class HessianMixingRegressor(_Mixing):
 
     def _solve(self, rows: Rows, session: Session) -> Array:
         p, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
-        _, delta = session.ledger.remaining_budget()
-        factor, chance = (2.5, 2.0) if self.rounds == 1 else (6.0, 4.0 * self.rounds)
-        size = int(factor * max(p, math.log(chance / (_RHO * delta))))
+        size = sketch_size(p, self.rounds, session.ledger.remaining_budget()[1])
         plan = self._plan(size, self.rounds, session, gradients=True)
         whole, unit = _whole_rows(rows)
         gram, x_unit, _ = rows.whole_gram()
@@ -255,45 +263,6 @@ class HessianMixingRegressor(_Mixing):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         checks.count("rounds", self.rounds)
-
-
-@parameters
-class LinearMixingRegressor(_Mixing):
-    """Linear mixing (Lev, Srinivasan, Shenfeld, Ligett, Sekhari and Wilson 2025): least squares on one Gaussian sketch.
-
-    Parameters
-    ----------
-    epsilon, delta, calibration, relation, feature_bound, fit_intercept, one_hot, random_state, target_bound
-        As in `HessianMixingRegressor`.
-
-    Notes
-    -----
-    The sketch is one of [X, y], of 2.5 max(p, ln(2/rho)) vectors, and the smallest eigenvalue that of [X, y]'[X, y].
-
-    Privacy: as for `HessianMixingRegressor`, without gradients; rows are of norm (B² + Y²)^(1/2).
-
-    Examples
-    --------
-    >>> model = LinearMixingRegressor(random_state=0).fit([[0.5], [-0.5]] * 5000, [1.0, -0.9] * 5000)
-    >>> model.coef_.round(1), model.ledger_.certified
-    (array([1.9]), True)
-    """
-
-    target_bound: float = 1.0
-
-    def _solve(self, rows: Rows, session: Session) -> Array:
-        p = rows.n_features
-        _, delta = session.ledger.remaining_budget()
-        size = int(2.5 * max(p, math.log(2 / (_RHO * delta))))
-        squared = rows.feature_bound**2 + rows.target_bound**2
-        plan = self._plan(size, 1, session, gradients=False, inflation=squared / rows.feature_bound**2)
-        gram, x_unit, y_unit = rows.whole_gram(most_apart=2.0**9)
-        unit = min(x_unit, y_unit)
-        scale = np.full(p + 1, round(x_unit / unit))
-        scale[p] = round(y_unit / unit)
-        bound = math.sqrt(squared) * (1 + 2.0**-50)
-        moment = mirrored(self._sketches(gram * np.outer(scale, scale), unit, bound, plan, rows, session)[0])
-        return np.asarray(np.linalg.solve(moment[:p, :p], moment[:p, p]))
 
 
 def _whole_rows(rows: Rows) -> tuple[Array, float]:

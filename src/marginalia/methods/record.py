@@ -202,6 +202,8 @@ class Method:
         What its entry under ``methods: all``, that of the default sweep, holds besides its id.
     in_sweeps : bool
         False: in the library and its audits only, in no list or sweep.
+    in_all : bool
+        Whether ``methods: all`` means it, too; False: a sweep runs it where it is named.
     peers : tuple of str
         Methods of other libraries that do the same under another name.
     audit : Audit
@@ -238,6 +240,7 @@ class Method:
     default: bool = False
     sweep: Mapping[str, Any] = field(default_factory=dict)
     in_sweeps: bool = True
+    in_all: bool = True
     peers: tuple[str, ...] = ()
     audit: Audit = field(default_factory=Audit)
     limits: Limits = Limits()

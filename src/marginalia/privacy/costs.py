@@ -303,11 +303,10 @@ def _by_loss_distribution(terms: Terms, total: Cost, relation: Relation, delta: 
 
 def _by_profile(terms: Terms, total: Cost, relation: Relation, delta: float) -> float | None:
     """One release with a profile; beside objective perturbation, Gaussian ones with a fixed share of delta."""
-    if len(terms) == 1 and terms[0][1] == 1:
-        if isinstance(event := terms[0][0], RandomStoppingEvent):
-            return random_stopping_epsilon(_run_mu(event, relation), delta, r=event.r, eta=event.eta)
-        if isinstance(event, GaussianSketchEvent):
-            return sketch_epsilon(delta, vectors=event.vectors, ratio=event.ratio, relation=relation)
+    if len(terms) == 1 and terms[0][1] == 1 and isinstance(event := terms[0][0], RandomStoppingEvent):
+        return random_stopping_epsilon(_run_mu(event, relation), delta, r=event.r, eta=event.eta)
+    if len(terms) == 1 and terms[0][1] == 1 and isinstance(event := terms[0][0], GaussianSketchEvent):
+        return sketch_epsilon(delta, vectors=event.vectors, ratio=event.ratio, relation=relation)
     objectives = [(event, count) for event, count in terms if isinstance(event, _OBJECTIVES)]
     if len(objectives) != 1 or objectives[0][1] != 1:
         return None

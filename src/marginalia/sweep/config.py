@@ -91,7 +91,10 @@ class Settings(Strict):
     @field_validator("methods", mode="before")
     @classmethod
     def _names_are_entries(cls, value: Any) -> Any:
-        words = {"all": [{"id": m.id, **m.sweep} for m in BUILT_IN.values()], "default": [{"id": m} for m in DEFAULT]}
+        words = {
+            "all": [{"id": m.id, **m.sweep} for m in BUILT_IN.values() if m.in_all],
+            "default": [{"id": m} for m in DEFAULT],
+        }
         if isinstance(value, str) and value in words:
             return words[value]
         if isinstance(value, list | tuple):
