@@ -115,7 +115,11 @@ def change(call: MechanismCall, a: Any, b: Any) -> float:
 
 
 def relative_variances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the eigenvalues of a^(-1/2)·b·a^(-1/2) of two covariances, the smallest first."""
+    """Return the eigenvalues of a^(-1/2)·b·a^(-1/2) of two covariances, the smallest first.
+
+    >>> relative_variances(np.diag([2, 4]), np.diag([1, 4])).round(6)
+    array([0.5, 1. ])
+    """
     return np.asarray(scipy.linalg.eigh(b.astype(np.float64), a.astype(np.float64), eigvals_only=True))
 
 

@@ -129,6 +129,9 @@ class SmallestEigenvalue:
     quantum : float
     sensitivity : float
         Rounding included.
+
+    >>> SmallestEigenvalue(lambda: 12, quantum=0.5, sensitivity=1.0).value()
+    12
     """
 
     value: Callable[[], int]

@@ -47,6 +47,9 @@ class Plan:
         The eigenvalue is taken to be lower than it was released by so many standard deviations.
     gradient : float
         Noise multiplier of a gradient; 0 where none is released.
+
+    >>> round(Plan(60, 3, 0.01, 90.0, 5.0, 4.0).failure, 9)
+    2.87e-07
     """
 
     size: int
@@ -161,7 +164,11 @@ def _published_gamma(epsilon: float, delta: float, size: int, rounds: int, infla
 
 
 class Mixing(InterceptLearner, LinearRegressor):
-    """What this method and linear mixing share: a plan, the smallest eigenvalue, and sketches."""
+    """What this method and linear mixing share: a plan, the smallest eigenvalue, and sketches.
+
+    >>> issubclass(HessianMixingRegressor, Mixing)
+    True
+    """
 
     def _plan(self, size: int, rounds: int, session: Session, *, gradients: bool, inflation: float = 1.0) -> Plan:
         epsilon, delta = session.ledger.remaining_budget()
