@@ -94,7 +94,7 @@ def tight_plan(epsilon: float, delta: float, size: int, rounds: int, relation: R
 
     >>> plan = tight_plan(1.0, 1e-5, 60, 3, Relation.ADD_REMOVE, True)
     >>> round(plan.ratio, 4), composed_epsilon(plan.events(), Relation.ADD_REMOVE, 1e-5) <= 1.0
-    (0.0105, True)
+    (0.015, True)
     """
     tau = -NormalDist().inv_cdf(_FAILURE * delta)
     vectors = size * rounds
@@ -128,7 +128,7 @@ def published_plan(
     eigenvalue is the root of it too small in the code for what it is charged.
 
     >>> round(published_plan(1.0, 1e-5, 60, 3, gradients=True).ratio, 4)
-    0.0042
+    0.006
     """
     sketches = (epsilon / 2, 3 * delta / 4) if gradients else (epsilon, delta)
     gamma = _published_gamma(*sketches, size, rounds, inflation)

@@ -45,7 +45,7 @@ def sketch_delta(epsilon: float, *, vectors: int, ratio: float, relation: Relati
     Examples
     --------
     >>> f"{sketch_delta(1.0, vectors=200, ratio=0.02, relation=Relation.ADD_REMOVE):.2e}"
-    '1.62e-06'
+    '4.43e-07'
     """
     if relation is Relation.REPLACE_ONE:
         return _profile_of_replaced(vectors, ratio)(epsilon)
@@ -63,7 +63,7 @@ def sketch_epsilon(delta: float, *, vectors: int, ratio: float, relation: Relati
     """Return the smallest epsilon at which `vectors` normal vectors are (epsilon, `delta`)-DP; see `sketch_delta`.
 
     >>> round(sketch_epsilon(1e-5, vectors=200, ratio=0.02, relation=Relation.ADD_REMOVE), 3)
-    0.879
+    0.816
     """
 
     def certified(epsilon: float) -> bool:
