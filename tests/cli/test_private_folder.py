@@ -42,6 +42,7 @@ OTHERS = {  # and why they write nothing of private rows
     "audit": "reads made-up rows",
     "plan": "prints what a sweep will cost, and reads a configuration",
     "datasets fetch": "downloads public files",
+    "domain import": "reads a description of columns, and no rows",
     "experiments list": "prints settings",
 }
 PUBLIC = {"t.book"}  # as an odometer has it: events, which a certificate shows too

@@ -118,7 +118,8 @@ class TestEveryLearner:
         empty, target = table.take(slice(0)), target_of(learner)
         hidden = learner in (*PRIVATE, DDSSPRegressor, DDSSPClassifier)  # add/remove: one row more or less is private
         if hidden:
-            assert make(learner).fit(empty, target).ledger_.certified
+            relation = {"relation": "add_remove"} if learner in PRIVATE else {}
+            assert make(learner, **relation).fit(empty, target).ledger_.certified
         else:
             assert_refused("no rows", learner, empty, target)
         if learner in PRIVATE:

@@ -15,6 +15,7 @@ from marginalia import learning, synthesis
 from marginalia.advice.recommend import recommend
 from marginalia.cli.app import app
 from marginalia.inference import Release
+from marginalia.learning.base import LinearLearner
 from marginalia.methods.models import save_model
 from marginalia.methods.registry import BUILT_IN
 from marginalia.peers.models import PeerSynthesizer
@@ -39,8 +40,14 @@ def documented(text) -> set[str] | None:
     return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
 
 
+# Described once, in `LinearLearner`; `fit` takes **unknown to refuse weights of rows in one line.
+DESCRIBED_ONCE = {"domain", "target", "unknown"}
+
+
 def parameters(thing) -> list[str]:
-    return [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
+    names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
+    is_learner = "unknown" in names or (inspect.isclass(thing) and issubclass(thing, LinearLearner))
+    return [name for name in names if not is_learner or name not in DESCRIBED_ONCE]
 
 
 def own_methods(cls):

@@ -134,7 +134,8 @@ def test_nothing_is_stated_without_a_unit(files, call):
     code, out, _ = call("quality", "real.csv", "made.csv", "--domain", "rows.json")
     assert (code, "compared  " in out) == (0, False)
     found = json.loads(call("quality", "real.csv", "made.csv", "--domain", "rows.json", "--json")[1])
-    assert not {"compared", "units"} & set(found)
+    assert "compared" not in found
+    assert "does not protect a person with several rows" in found["units"]
 
 
 def test_a_real_table_without_the_column_of_units_is_halved_by_its_rows(files, call):

@@ -245,6 +245,8 @@ def _first_row(content: str, separator: str) -> list[str]:
 
 def _check_no_comment(path: str, content: str) -> None:
     """Raise where lines above the header are comments: they have another number of cells."""
+    if not content.lstrip().startswith(_COMMENTS):
+        return
     lines = [line for line in io.StringIO(content) if line.strip()]
     above = next((i for i, line in enumerate(lines) if not line.startswith(_COMMENTS)), 0)
     if not above:
