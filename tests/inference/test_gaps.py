@@ -61,7 +61,9 @@ def test_without_noise_answers_are_those_of_the_rows_with_a_value(table, n_publi
     assert answer.estimand == "over rows with a value of pay"
     assert answer.without_value.estimate == pytest.approx(rows["pay"].isna().mean(), abs=1e-6)
     assert (answer.without_value.label, answer.without_value.estimand) == ("exact", ALL_ROWS)
-    assert quantile(release, "pay", 0.4).estimate == np.nanquantile(rows["pay"], 0.4, method="inverted_cdf")
+    for share in (0.05, 0.2, 0.4, 0.6, 0.8, 0.95):
+        expected = np.nanquantile(rows["pay"], share, method="inverted_cdf")
+        assert quantile(release, "pay", share).estimate == expected, share
     expected = rows["ward"].value_counts(normalize=True)
     found = {one.name: one.estimate for one in shares(release, ["ward"])}
     assert found == pytest.approx({f"ward={ward}": expected[ward] for ward in "abc"}, abs=1e-6)
@@ -162,8 +164,8 @@ def test_values_far_from_0_lose_no_digits():
 @pytest.mark.parametrize("sigma", [1.0, 5.0, 30.0, 60.0])  # bounded, bounded, outside of two numbers, everything
 def test_the_set_of_a_ratio_is_where_the_noise_may_reach_0(sigma):
     """By hand: r is in the set if the sum of (number - r) over rows with a value is at most z deviations from 0."""
-    counts, numbers = np.array([30.0, 50, 10, 400]), np.array([5.0, 15, 25])
-    domain = Domain([Column("pay", 4, "numeric", edges=(0, 10, 20, 30), type="number", missing=())])
+    counts, numbers = np.array([30.0, 50, 10, 400]), np.array([5.0, 15, 40])
+    domain = Domain([Column("pay", 4, "numeric", edges=(0, 10, 20, 60), type="number", missing=())])
     known = ResidualEstimates(domain, [NoisyMarginal(("pay",), counts, sigma, sigma)])
     answer = mean(Release(domain, (known,), None), "pay")
     for r in np.linspace(-200, 200, 801):
@@ -211,3 +213,6 @@ def test_an_adaptive_release_gives_a_certified_ratio_at_a_part_of_the_error():
     )
     assert mean(adaptive, "pay").label == "certified"
     assert mean(adaptive, "pay").low == pytest.approx(mean(once, "pay", confidence=0.975).low)
+    # By hand, at the level of 0.975: with 100 rows known the noise on the three counts adds up to 0.
+    away = np.append(np.array([5.0, 15.0]) - mean(adaptive, "pay").low, 0.0)
+    assert away @ [50, 30, 20] == pytest.approx(2.241403 * 5.0 * np.linalg.norm(away - away.mean()), rel=1e-4)
