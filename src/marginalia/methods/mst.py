@@ -180,16 +180,22 @@ def _select_tree(table: CountSource, model: GraphicalModel, epsilon: float, sess
     """
     names = table.domain.names
     table.expect(itertools.combinations(names, 2))
-    score = {q: float(np.abs(table.counts(q) - model.marginal(q)).sum()) for q in itertools.combinations(names, 2)}
-    parts = DisjointSet(names)
+    score = {
+        (names[j], names[k]): float(
+            np.abs(table.counts((names[j], names[k])) - model.probabilities((j, k)) * model.total).sum()
+        )
+        for j, k in itertools.combinations(range(len(names)), 2)
+    }
+    parts, joining = DisjointSet(names), list(score)
     tree: list[tuple[str, str]] = []
-    while len(tree) < len(names) - 1:
-        joining = [q for q in score if not parts.connected(*q)]
+    while joining:
         scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
         sensitivity = session.neighbours.marginal_sensitivity_l1
         at = session.select(scores, epsilon=epsilon, sensitivity=sensitivity, label=label)
         tree.append(joining[at])
         parts.merge(*joining[at])
+        part = {name: parts[name] for name in names}
+        joining = [(a, b) for a, b in joining if part[a] != part[b]]
     return tree
 
 

@@ -205,10 +205,12 @@ class CliqueTree:
         self._max_cells = max_cells  # of all cliques together
         at_first = maximal([*eliminate(cliques, sizes).scopes, *((a,) for a in range(len(sizes)))])
         self._members = {i: set(c) for i, c in enumerate(at_first)}
+        self._cells = {i: math.prod(sizes[a] for a in c) for i, c in self._members.items()}
         self._next: dict[int, set[int]] = {i: set() for i in self._members}
         self._holders: list[set[int]] = [{i for i, c in self._members.items() if a in c} for a in range(len(sizes))]
         self._parts = DisjointSet(range(len(sizes)))  # of attributes
-        self.cells = float(sum(map(self._cells, self._members.values())))
+        self._rooted: tuple[dict[int, int], dict[int, int]] | None = None  # of the cliques: parents, depths
+        self.cells = sum(self._cells.values())
         # The heaviest spanning forest by shared attributes is a junction tree of a triangulated graph.
         pairs = [(i, j) for i, j in itertools.combinations(self._members, 2) if self._members[i] & self._members[j]]
         joined = DisjointSet(self._members)
@@ -245,34 +247,68 @@ class CliqueTree:
         if not self._parts.connected(a, b):
             return self._join(a, b)
         path = self._path(a, b)
-        plans = [[(i, a) for i in path[1 : k + 1]] + [(i, b) for i in path[k:-1]] for k in range(len(path))]
-        plan = min(plans, key=self._more)
-        if self.cells + self._more(plan) > self._max_cells:
+        place, more = self._cheapest(path, a, b)
+        if self.cells + more > self._max_cells:
             return False
-        self.cells += self._more(plan)
-        for i, x in plan:
-            self._members[i].add(x)
-            self._holders[x].add(i)
+        for x, cliques in ((a, path[1 : place + 1]), (b, path[place:-1])):
+            for i in cliques:
+                self._widen(i, x)
         for i in path:
             if i in self._members:
                 self._absorb(i)
+        self._rooted = None
         return True
 
     def _path(self, a: int, b: int) -> list[int]:
         """Return the cliques between those that hold a and those that hold b, with the last one of either."""
-        came: dict[int, int] = {}
-        now = sorted(self._holders[a])
-        seen = set(now)
-        while not (found := self._holders[b].intersection(now)):
-            later = [(j, i) for i in now for j in self._next[i] if j not in seen]
-            came.update(later)
-            now = [j for j, _ in later]
-            seen.update(now)
-        (end,) = found
-        path = [end]
-        while path[-1] in came:
-            path.append(came[path[-1]])
-        return path[::-1]
+        parent, depth = self._rooted = self._rooted or self._root()
+        # The holders of an attribute are a subtree. From the tops of both, the lower side climbs until they meet.
+        up, down = ([min(self._holders[x], key=depth.__getitem__)] for x in (a, b))
+        while up[-1] != down[-1]:
+            if depth[up[-1]] > depth[down[-1]]:
+                up.append(parent[up[-1]])
+                if up[-1] in self._holders[b]:
+                    return up
+            else:
+                down.append(parent[down[-1]])
+                if down[-1] in self._holders[a]:
+                    return down[::-1]
+        return up + down[-2::-1]
+
+    def _root(self) -> tuple[dict[int, int], dict[int, int]]:
+        parent: dict[int, int] = {}
+        depth: dict[int, int] = {}
+        for root in self._members:
+            if root not in depth:
+                depth[root], found = 0, [root]
+                for i in found:
+                    new = [j for j in self._next[i] if j not in depth]
+                    parent.update(dict.fromkeys(new, i))
+                    depth.update(dict.fromkeys(new, depth[i] + 1))
+                    found += new
+        return parent, depth
+
+    def _cheapest(self, path: Sequence[int], a: int, b: int) -> tuple[int, int]:
+        """Return the place on the path up to which cliques take in `a`, and from which they take in `b`, and the cost.
+
+        The cost is in cells, before any clique is dropped. The first clique holds `a` already, and the last one `b`.
+        """
+        cells, last = [self._cells[i] for i in path], len(path) - 1
+        more_a, more_b = self._sizes[a] - 1, self._sizes[b] - 1
+        cost = more_b * sum(cells[:-1])  # all but the last take in b
+        best = 0, cost
+        for k in range(1, last + 1):
+            cost += more_a * cells[k] - more_b * cells[k - 1]
+            both = more_a * more_b * cells[k] if k < last else 0  # the clique in between is multiplied by both sizes
+            if cost + both < best[1]:
+                best = k, cost + both
+        return best
+
+    def _widen(self, i: int, x: int) -> None:
+        self._members[i].add(x)
+        self._holders[x].add(i)
+        self.cells += self._cells[i] * (self._sizes[x] - 1)
+        self._cells[i] *= self._sizes[x]
 
     def _join(self, a: int, b: int) -> bool:
         lone = [x for x in (a, b) if any(len(self._members[i]) == 1 for i in self._holders[x])]
@@ -282,23 +318,20 @@ class CliqueTree:
         new = 1 + max(self._members)
         ends = [min(self._holders[x]) for x in (a, b)]
         self._members[new], self._next[new] = {a, b}, set()
-        self.cells += self._sizes[a] * self._sizes[b]
+        self._cells[new] = self._sizes[a] * self._sizes[b]
+        self.cells += self._cells[new]
         for x, end in zip((a, b), ends, strict=True):
             self._holders[x].add(new)
             self._link(new, end)
         self._parts.merge(a, b)
         self._absorb(new)
+        self._rooted = None
         return True
-
-    def _more(self, plan: Sequence[tuple[int, int]]) -> float:
-        """Return how many cells more it takes to add attributes to cliques, before any clique is dropped."""
-        wider = {i: math.prod(self._sizes[x] for k, x in plan if k == i) for i, _ in plan}
-        return sum(self._cells(self._members[i]) * (times - 1) for i, times in wider.items())
 
     def _absorb(self, i: int) -> None:
         """Drop the neighbours that lie inside clique i; their other neighbours become its own."""
         for j in [j for j in self._next[i] if self._members[j] <= self._members[i]]:
-            self.cells -= self._cells(self._members[j])
+            self.cells -= self._cells.pop(j)
             for k in self._next.pop(j):
                 self._next[k].remove(j)
                 if k != i:
@@ -310,14 +343,11 @@ class CliqueTree:
         self._next[i].add(j)
         self._next[j].add(i)
 
-    def _cells(self, clique: Iterable[int]) -> float:
-        return math.prod(float(self._sizes[a]) for a in clique)
-
 
 def grow_trees(
     errors: Mapping[Clique, float], sizes: Sequence[int], *, max_cells: float, start: Iterable[Clique] = ()
 ) -> Iterator[CliqueTree]:
-    """Yield a tree for each of several penalties on cells.
+    """Yield a tree for each order in which several penalties on cells put the pairs.
 
     Parameters
     ----------
@@ -338,9 +368,9 @@ def grow_trees(
     """
     start = list(start)
     cells = {q: math.prod(sizes[a] for a in q) for q in errors if len(q) == 2}
-    for penalty in PENALTIES:
-        tree = CliqueTree(start, sizes, max_cells=max_cells)
-        left = sorted(cells, key=lambda q, penalty=penalty: penalty * cells[q] - errors[q])  # type: ignore[misc]
+    orders = (tuple(sorted(cells, key=lambda q: p * cells[q] - errors[q])) for p in PENALTIES)
+    for order in dict.fromkeys(orders):
+        tree, left = CliqueTree(start, sizes, max_cells=max_cells), list(order)
         while left:
             before = len(left)
             left = [q for q in left if not tree.add(*q)]

@@ -67,6 +67,33 @@ def test_every_step_leaves_a_junction_tree_that_holds_the_pair(problem):
         assert tree.cells <= max(max_cells, first)
 
 
+@given(problems())
+@settings(deadline=None, max_examples=40)
+def test_the_path_is_the_shortest_and_the_plan_the_cheapest(problem):
+    """Against a search in breadth, and the cells of each plan counted."""
+    sizes, start, pairs, max_cells = problem
+    tree = CliqueTree(start, sizes, max_cells=max_cells)
+
+    def cells_of(cliques):
+        return sum(math.prod(sizes[x] for x in c) for c in cliques)
+
+    for a, b in pairs:
+        if not tree.holds((a, b)) and tree._parts.connected(a, b):
+            paths = [[i] for i in sorted(tree._holders[a])]
+            while not (found := [path for path in paths if b in tree._members[path[-1]]]):
+                paths = [[*path, j] for path in paths for j in sorted(tree._next[path[-1]]) if j not in path]
+            assert [tree._path(a, b)] == found
+
+            on_path = [tree._members[i] for i in found[0]]
+            added = []
+            for k in range(len(on_path)):
+                with_a = [c | {a} if 1 <= i <= k else c for i, c in enumerate(on_path)]
+                both = [c | {b} if k <= i < len(on_path) - 1 else c for i, c in enumerate(with_a)]
+                added.append(cells_of(both) - cells_of(on_path))
+            assert tree._cheapest(found[0], a, b) == (added.index(min(added)), min(added))
+        tree.add(a, b)
+
+
 def test_with_room_every_pair_is_held():
     sizes = (2, 3, 2, 4, 2)
     errors = {pair: float(i) for i, pair in enumerate(itertools.combinations(range(5), 2))}
