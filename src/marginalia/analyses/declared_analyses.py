@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,6 +98,9 @@ class DeclaredAnalyses(Synthesizer):
 
     def _release(self, table: CountSource, session: Session) -> None:
         declaration, domain, public = Analyses.parse(self.analyses), table.domain, session.neighbours.n_rows_public
+        if domain.weights is not None:
+            what = f"declared analyses do not use the survey weights `{domain.weights}`: each row counts once"
+            warnings.warn(f"{what}; for a weighted mean release all pairs (residual_planner)", stacklevel=2)
         linears = Linears(domain, declaration, session.neighbours)
         binomial = [a for a in declaration.analyses if a.family == "binomial"]
         logistic = [Newton(domain, a, table, session) for a in binomial]

@@ -97,7 +97,8 @@ def infer(
     from marginalia.inference import marginals
     from marginalia.inference.columns import notes_on_bins
     from marginalia.inference.regressions import regression
-    from marginalia.inference.release import Release, notes_on_unit
+    from marginalia.inference.release import Release, notes_on_unit, notes_on_weights
+    from marginalia.inference.weights import can_weight, mean_within_bins, notes_on_mean, weighted_mean
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)
@@ -117,6 +118,8 @@ def infer(
         return answer if compare is None else _compared(answer, compare, model, fitted, ridge=ridge)
     kept = Release.of(model)
     numbers: list[str] = []  # columns that are taken for numbers
+    of_mean = mean_of if per is None else None
+    weighted = of_mean is not None and can_weight(kept, of_mean)
 
     def ask(release: Release) -> list[Interval]:
         if marginal is not None:
@@ -126,7 +129,8 @@ def infer(
             numbers[:] = [mean_of]
             if per is not None:
                 return [_reweighted(release, mean_of, per, confidence)]
-            return [marginals.mean(release, mean_of, confidence=confidence)]
+            plain = marginals.mean(release, mean_of, confidence=confidence)
+            return [*([weighted_mean(release, mean_of, confidence=confidence)] if weighted else []), plain]
         if quantile_of is not None:
             name, _, share = quantile_of.rpartition(",")
             numbers[:] = [name]
@@ -139,18 +143,20 @@ def infer(
             raise InputError(f"--odds-ratio {odds_ratio_of}: name two columns, as in sex,ill")
         return [marginals.odds_ratio(release, *pair, confidence=confidence)]
 
-    found = ask(kept)
+    asked_for = ask(kept)
+    found = [*asked_for, *(mean_within_bins(kept, mean_of, confidence=confidence) if weighted and mean_of else [])]
     if figure is not None:
         if sum(one.outside for one in found):
             raise InputError(
                 "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
             )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
-    notes = (*notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit), *unprotected)
+    weights = notes_on_weights(kept.domain) if of_mean is None else notes_on_mean(kept, of_mean)
+    notes = (*notes_on_bins(kept.domain, numbers), *weights, *notes_on_unit(kept.unit), *unprotected)
     gaps = list(dict.fromkeys(str(one.without_value) for one in found if one.without_value is not None))
     content = {"confidence": confidence, "intervals": [_facts(one) for one in found], "notes": notes}
     answer = Answer(content, [*map(str, found), *gaps, *notes])
-    return answer if compare is None else _compared(answer, compare, model, found, ask=ask)
+    return answer if compare is None else _compared(answer, compare, model, asked_for, ask=ask)
 
 
 def _reweighted(release: Release, name: str, per: str, confidence: float) -> Interval:

@@ -25,7 +25,7 @@ from marginalia.data.rules.rules import Rules
 from marginalia.data.units import KeyType, Unit, UnitOfLearnedRows
 from marginalia.errors import InputError, unknown_name
 
-_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults")
+_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults", "weights")
 _UNIT_KEYS = ("unit", "rows_per_unit", "unit_type")
 _DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
@@ -56,6 +56,7 @@ def _domain(content: Any) -> Domain:
         ignored=ignored,
         rules=Rules.parse(content.get("rules") or (), content.get("derived") or {}),
         unit=parse_unit(content),
+        weights=None if content.get("weights") is None else _text(content["weights"], "'weights'"),
     )
 
 
@@ -149,6 +150,9 @@ class Domain:
         What synthetic rows obey, and the columns that are derived from others: these are ignored, too.
     unit : Unit, optional
         Whose rows are protected together; default: each row alone. Its column has no codes.
+    weights : str, optional
+        The column of survey weights: how many persons a row stands for. It is a column like others, of numbers within
+        public bounds from 0 on. Weighted means use it (`marginalia.inference.weighted_mean`).
 
     Attributes
     ----------
@@ -162,7 +166,8 @@ class Domain:
     Raises
     ------
     InputError
-        Duplicate names, structural zeros outside the domain, or rules that do not fit it.
+        Duplicate names, structural zeros outside the domain, rules that do not fit it, or a column of weights that
+        is not in the domain or whose public bounds allow no weights.
 
     Examples
     --------
@@ -186,6 +191,7 @@ class Domain:
         ignored: Iterable[str] = (),
         rules: Rules = Rules(),
         unit: Unit | None = None,
+        weights: str | None = None,
     ) -> None:
         self.columns = tuple(columns)
         if source not in get_args(Source):
@@ -213,12 +219,35 @@ class Domain:
             for cell in zeros.cells:
                 if len(cell) != len(sizes) or not all(c in range(m) for c, m in zip(cell, sizes, strict=True)):
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
+        self.weights = weights
+        if weights is not None:
+            self._check_weights(weights)
         if rules:
             rules.check(self.columns)
             tied = {name: self[name] for rule in rules.rules for name in rule.columns}
             # Of columns that are learned privately an error would reveal what was learned.
             if not any(column.lenient or column.is_open for column in tied.values()):
                 feasible_row(tied, rules)
+
+    def _check_weights(self, name: str) -> None:
+        if name not in self._position:
+            place = "names the unit" if self.unit is not None and self.unit.column == name else "is ignored"
+            known = name in self.ignored or place == "names the unit"
+            raise InputError(
+                f"weights: '{name}' {place if known else 'is no column of the domain'}; list it under 'attributes'"
+            )
+        column = self[name]
+        if column.lenient:  # learned within its bounds, which were checked
+            return
+        if column.type not in ("integer", "number"):
+            raise InputError(f"weights: '{name}' is of type {column.type}; weights are of type integer or number")
+        if column.private == "labels" or (column.private is not None and column.private.bounds is None):
+            edges = "edges: {private: adaptive, bins: 32, bounds: [0, 5000]}"
+            raise InputError(f"weights: '{name}' needs public bounds from 0 on, as in {edges}")
+        private = column.private
+        ends = private.bounds if private is not None else column.edges or [float(t) for t in column.labels or ()]
+        if not ends or min(ends) < 0 or max(ends) <= 0:
+            raise InputError(f"weights: '{name}' has bounds below 0; weights are at least 0, and some are above 0")
 
     @cached_property
     def structural_zeros(self) -> tuple[StructuralZeros, ...]:
@@ -281,7 +310,7 @@ class Domain:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
-        mine, theirs = ((d.columns, d.declared_zeros, d.rules, d.unit) for d in (self, other))
+        mine, theirs = ((d.columns, d.declared_zeros, d.rules, d.unit, d.weights) for d in (self, other))
         return mine == theirs
 
     def __hash__(self) -> int:
@@ -312,8 +341,8 @@ class Domain:
         """
         kept = [z for z in self.declared_zeros if set(z.attributes) <= set(names)]
         ignored = (*self.ignored, *([] if self.unit is None else [self.unit.column]))
-        rules = self.rules.among(names)
-        return self.replace([self[n] for n in names], structural_zeros=kept, ignored=ignored, rules=rules, unit=None)
+        facts = {"rules": self.rules.among(names), "weights": self.weights if self.weights in names else None}
+        return self.replace([self[n] for n in names], structural_zeros=kept, ignored=ignored, unit=None, **facts)
 
     def replace(self, columns: Iterable[Column] | None = None, **facts: Any) -> Domain:
         """Return the domain with other columns, or with other keyword arguments of `Domain`.
@@ -327,6 +356,7 @@ class Domain:
             "ignored": self.ignored,
             "rules": self.rules,
             "unit": self.unit,
+            "weights": self.weights,
         }
         return Domain(self.columns if columns is None else columns, **(mine | facts))
 
@@ -375,7 +405,9 @@ class Domain:
         """Return the domain of the columns that are not open, by which tables with the others can be read."""
         known = [a for a in self.columns if not a.is_open]
         ignored = (*self.ignored, *(a.name for a in self.open_columns))
-        return self.replace(known, ignored=ignored, rules=self.rules.among(a.name for a in known))
+        names = [a.name for a in known]
+        weights = self.weights if self.weights in names else None
+        return self.replace(known, ignored=ignored, rules=self.rules.among(names), weights=weights)
 
     def drop(self, name: str) -> Domain:
         """Return the domain without column `name`."""
@@ -467,6 +499,7 @@ class Domain:
             "structural_zeros": {"items": zeros, "type": "array"},
             "unit": text,
             "unit_type": {"enum": list(get_args(KeyType))},
+            "weights": text,
         }
         sizes = {"additionalProperties": whole, "type": "object"}
         return {"anyOf": [_keys_of(keys, "attributes"), sizes], "title": "Domain file of marginalia"}
@@ -488,7 +521,8 @@ class Domain:
             content["structural_zeros"] = [asdict(zeros) for zeros in self.declared_zeros]
         if ignored := [name for name in self.ignored if name not in dict(self.rules.derived)]:
             content["ignored"] = ignored
-        return content | unit_as_dict(self.unit) | self.rules.to_dict()
+        weights = {} if self.weights is None else {"weights": self.weights}
+        return content | unit_as_dict(self.unit) | weights | self.rules.to_dict()
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the full JSON form, atomically."""

@@ -22,6 +22,7 @@ from marginalia.data.labelled_drafts import categories, numbers
 from marginalia.data.labelled_files import Labels, ValueLabels
 from marginalia.data.number_formats import read_number
 from marginalia.data.number_styles import NumberStyle, find_style, is_code
+from marginalia.data.weights import is_weight
 from marginalia.errors import one_line
 
 if TYPE_CHECKING:
@@ -131,6 +132,12 @@ class Draft:
     def units(self) -> list[Drafted]:
         """The columns that may name the person or household of each row, the most likely first."""
         return sorted((c for c in self.columns if c.key is not None), key=lambda c: c.key.rank)  # type: ignore[union-attr]
+
+    @property
+    def weights(self) -> str | None:
+        """The column that seems to hold survey weights, by its name; the first without a number at its end."""
+        binned = (c.name for c in self.columns if "edges" in (c.keys or {}) and is_weight(c.name))
+        return min(binned, key=lambda name: name[-1].isdecimal(), default=None)
 
     def content(self) -> dict[str, Any]:
         """Return the content of the domain file."""
@@ -371,7 +378,8 @@ def _no_measurement(name: str, apart: NDArray[np.float64], n: int) -> Drafted | 
     """Return why whole numbers name rows, or what rows belong to; None if they measure something."""
     dense = apart[-1] - apart[0] <= 1.2 * n
     number = f"{apart.size} different whole numbers in {n} rows: "
-    if n >= ENOUGH and apart.size >= MOST * n and (IDENTIFIER.search(name) or (dense and apart.size > 0.99 * n)):
+    is_named = IDENTIFIER.search(name) or (dense and apart.size > 0.99 * n)
+    if n >= ENOUGH and apart.size >= MOST * n and is_named and not is_weight(name):
         return Drafted(name, None, "an identifier", f"{number}an identifier")
     if max(-apart[0], apart[-1]) >= WIDE:
         what = "whole numbers of 2^53 and more are not told apart; type: string, if they are categories"
@@ -585,6 +593,12 @@ def as_yaml(found: Draft, file: str) -> str:
             *(f"{key}: {_scalar(content[key])}" for key in ("unit", "unit_type")),
             f"rows_per_unit: {_scalar(content['rows_per_unit'])}  # each fit learns how many rows of one unit it keeps",
         ]
+    if (weights := found.weights) is not None:
+        lines += [
+            "# By its name this column may hold survey weights. If so, take this # away, and give the column public",
+            "# bounds, to which its values are clipped: `edges: {private: adaptive, bins: 32, bounds: [0, LARGEST]}`.",
+            f"# weights: {_scalar(weights)}",
+        ]
     if "ignored" in content:
         remarks = {column.name: column.remark for column in found.columns}
         lines.append("ignored:  # columns that are not read")
@@ -617,6 +631,8 @@ def questions(found: Draft) -> Iterator[str]:
                 groups.setdefault(c.remark, []).append(c)
         for remark, group in groups.items():
             yield f"{word}: {_names([c.name for c in group])} ({group[0].note if len(group) == 1 else remark})"
+    if (weights := found.weights) is not None:
+        yield f"weights: {weights} (survey weights, by its name? then `weights: {weights}`, and public bounds of it)"
     for column in found.columns:
         if column.special:
             codes = ", ".join(f"{text} in {rows:,} rows" for text, rows in column.special.items())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from marginalia.inference.regressions import regression as regression
     from marginalia.inference.release import Release as Release
     from marginalia.inference.sets import Coefficient as Coefficient
+    from marginalia.inference.weights import weighted_mean as weighted_mean
 
 __all__ = [
     "Coefficient",
@@ -37,6 +38,7 @@ __all__ = [
     "regression",
     "reweighted_mean",
     "shares",
+    "weighted_mean",
 ]
 _MODULES = {
     "learners": ("coefficients",),
@@ -45,6 +47,7 @@ _MODULES = {
     "regressions": ("Regression", "regression"),
     "release": ("Release",),
     "sets": ("Coefficient",),
+    "weights": ("weighted_mean",),
 }
 
 

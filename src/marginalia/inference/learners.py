@@ -11,7 +11,7 @@ from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.inference.noise import Noise
 from marginalia.inference.regressions import Regression
-from marginalia.inference.release import estimand_of, notes_on_unit
+from marginalia.inference.release import estimand_of, notes_on_unit, notes_on_weights
 from marginalia.inference.sets import Linear
 from marginalia.inference.sets import coefficients as sets_of
 from marginalia.learning.base import LinearLearner
@@ -107,7 +107,7 @@ def coefficients(
     target, unit = encoder.target, model.ledger_.neighbours.unit
     return Regression(
         *(f"{target}, least squares of {kind}", "gaussian", "table", confidence, sets, at_infinity, q, None, equations),
-        notes=notes_on_unit(unit),
+        notes=(*notes_on_unit(unit), *notes_on_weights(encoder.domain)),
         estimand=estimand_of(unit),
     )
 

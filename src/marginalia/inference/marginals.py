@@ -247,7 +247,8 @@ def _ratio(question: _Question, name: str, top: Array, bottom: Array, *, complet
     z = -ndtri(question.levels[0] / 2)
     first = replace(question, rounds=question.rounds[:1])
     # The set moves with the ratio: numbers far from 0, such as dates, would lose digits in the squares.
-    middle = (top[bottom > 0].max() + top[bottom > 0].min()) / 2
+    numbers = top[bottom > 0] / bottom[bottom > 0]
+    middle = (numbers.max() + numbers.min()) / 2
     top = top - middle * bottom
     [(sums, variances)] = first.sums((top, bottom, top + bottom))
     (a, b, _), (s_a, s_b, both) = sums.tolist(), variances.tolist()
@@ -385,11 +386,13 @@ def without_value(release: Source, attributes: Sequence[str], *, confidence: flo
 def mean(release: Source, attribute: str, *, confidence: float = 0.95) -> Interval:
     """Return an interval for the mean of a column whose codes stand for numbers, over all kept rows with a value.
 
-    For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`.
+    For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`. Each row counts once,
+    also where the domain declares survey weights; see `weights.weighted_mean`.
     """
     release = Release.of(release)
     question, column = _Question.of(release, [attribute], confidence), release.domain[attribute]
-    found = _per_row(question, f"mean of {attribute}", number_function(column), complete=True)
+    name = f"mean of {attribute}{', unweighted' * (release.domain.weights is not None)}"
+    found = _per_row(question, name, number_function(column), complete=True)
     return replace(
         found, quantity=column.counted_in or "number", decimals=1 if column.decimals is None else column.decimals
     )

@@ -26,7 +26,7 @@ from marginalia.inference.estimates import Array, Clique, ResidualEstimates, par
 from marginalia.inference.formulas import Design, Feature, categories_with_gaps, design
 from marginalia.inference.marginals import Interval, without_value
 from marginalia.inference.products import Products
-from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of, notes_on_unit
+from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of, notes_on_unit, notes_on_weights
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, Solution, coefficients
 from marginalia.privacy import checks
 from marginalia.threads import one_blas_thread
@@ -315,7 +315,7 @@ def _regression(
     sets, at_infinity, q = coefficients(equations, of.names, solution, confidence=confidence, guaranteed=guaranteed)
     return Regression(
         *(formula, family, target, confidence, sets, at_infinity, q, release.n_rows, equations),
-        notes=(*of.notes, *notes_on_unit(release.unit)),
+        notes=(*of.notes, *notes_on_unit(release.unit), *notes_on_weights(release.domain)),
         estimand=estimand_of(release.unit, of.gaps(release.domain)),
         without_value=_without_value(release, of, confidence),
     )

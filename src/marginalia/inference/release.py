@@ -53,6 +53,17 @@ def notes_on_unit(unit: Unit | None) -> tuple[str, ...]:
     )
 
 
+def notes_on_weights(domain: Domain) -> tuple[str, ...]:
+    """Return a note for answers that use no weights; none where the domain declares no survey weights.
+
+    >>> notes_on_weights(Domain.from_sizes({"a": 2}))
+    ()
+    """
+    if domain.weights is None:
+        return ()
+    return (f"unweighted: each row counts once; of the answers only the mean uses the weights `{domain.weights}`",)
+
+
 Source: TypeAlias = "Synthesizer | Release | str | os.PathLike[str]"
 
 

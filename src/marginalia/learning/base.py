@@ -174,6 +174,11 @@ class LinearLearner(BaseEstimator, ABC):
         return X, y
 
     def _checked_rows(self, rows: PrivateRows, target: object) -> tuple[PrivateRows, object]:
+        if (weights := rows.domain.weights) is not None:
+            if weights == target:
+                raise InputError(f"target '{target}' holds the survey weights of the domain: name another column")
+            what = f"does not use the survey weights `{weights}`: each row counts once, and `{weights}` is a feature"
+            warnings.warn(f"{type(self).__name__} {what}", stacklevel=4)
         if rows.domain.is_open:
             self._check_target_is_public(rows, target)
         return rows, target

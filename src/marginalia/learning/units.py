@@ -71,10 +71,19 @@ def bin_reach(attribute: Column) -> float:
     >>> bin_reach(Column("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
     23.0
     """
-    if attribute.edges is None:
-        return 0.0
-    low, high = _ends_of_bins(attribute.edges, whole=attribute.type in WHOLE)
+    low, high = ends_of_codes(attribute)
     return float(np.max(high - low) / 2)
+
+
+def ends_of_codes(attribute: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the largest value between the edges that each code stands for, both of shape (n_values,).
+
+    >>> ends_of_codes(Column("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
+    (array([ 0., 18.]), array([17., 64.]))
+    """
+    if attribute.edges is None:
+        return code_values(attribute), code_values(attribute)
+    return _ends_of_bins(attribute.edges, whole=attribute.type in WHOLE)
 
 
 def _ends_of_bins(edges: Sequence[float], *, whole: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

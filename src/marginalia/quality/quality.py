@@ -168,10 +168,13 @@ class Quality:
 
     @property
     def compared(self) -> str:
-        """State that rows are compared, and what the halves are halves of; empty without a privacy unit."""
-        if self.unit is None:
-            return ""
-        n, column = f"{len(self.real):,}", f"`{self.unit.column}`"
+        """State that rows are compared, and what the halves are halves of; empty without a privacy unit or weights."""
+        weights = self.real.domain.weights
+        unweighted = [] if weights is None else [f"Each row counts once, whatever its survey weight in `{weights}`."]
+        return " ".join([*([] if self.unit is None else [self._of_units(self.unit)]), *unweighted])
+
+    def _of_units(self, unit: Unit) -> str:
+        n, column = f"{len(self.real):,}", f"`{unit.column}`"
         if self.n_units is None:
             return (
                 f"Errors compare rows, not privacy units. The real table has no column {column}: its two random halves "

@@ -57,4 +57,5 @@ def _domain(domain: Domain, column: Column) -> Domain:
         cells = tuple(cell for cell in zero.cells if at is None or cell[at] != column.missing_code)
         zeros += [replace(zero, cells=cells)] if cells else []
     columns = [_never_missing(a) if a.name == column.name else a for a in domain]
-    return Domain(columns, source=domain.source, structural_zeros=zeros, ignored=domain.ignored)
+    source, ignored, weights = domain.source, domain.ignored, domain.weights
+    return Domain(columns, source=source, structural_zeros=zeros, ignored=ignored, weights=weights)
