@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from marginalia.analyses.declared_analyses import DeclaredAnalyses
+from marginalia.cli.app import app
 from marginalia.data import Domain, Table
 from marginalia.data.drafting import as_yaml, draft, questions
 from marginalia.data.weights import is_weight
@@ -178,3 +180,16 @@ def test_declared_analyses_say_that_they_use_no_weights(table):
     made = DeclaredAnalyses(analyses={"analyses": [{"formula": "age ~ ill"}]}, epsilon=1.0, random_state=0)
     with pytest.warns(UserWarning, match="declared analyses do not use the survey weights `w`: each row counts once"):
         made.fit(table)
+
+
+@pytest.mark.parametrize("edges", [[0, 10, 50], {"private": "adaptive", "bins": 4, "bounds": [0, 50]}])
+def test_the_comparison_with_synthetic_rows_says_that_it_is_unweighted(edges, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(0, 90, 60), "ill": rng.random(60) < 0.5, "w": rng.integers(0, 50, 60)})
+    for name in ("t.csv", "s.csv"):
+        frame.to_csv(tmp_path / name, index=False)
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump(domain_of({**WEIGHT, "edges": edges, "top": None}).to_dict()))
+    result = CliRunner().invoke(
+        app, ["quality", *(str(tmp_path / f) for f in ("t.csv", "s.csv")), "--domain", str(tmp_path / "d.yaml")]
+    )
+    assert "Each row counts once, whatever its survey weight in `w`." in result.output

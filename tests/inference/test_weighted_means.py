@@ -15,6 +15,7 @@ from marginalia.data import Column, Domain, Table
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, mean, regression, weighted_mean
 from marginalia.inference.estimates import ResidualEstimates
+from marginalia.inference.weights import mean_within_bins
 from marginalia.synthesis import ResidualPlanner
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
@@ -154,6 +155,14 @@ def test_columns_without_bins_and_weights_of_0():
     inside = weighted_mean(release, "pay", within_bins=True)
     one_sided = weighted_mean(release, "pay")
     assert (inside.low, inside.high) == pytest.approx((one_sided.low, one_sided.high), abs=1e-6)
+
+
+def test_many_bins_have_no_set_within_them():
+    fine = Column("pay", 500, "numeric", edges=range(501), type="number")
+    release = released(np.ones((500, 5)), 1.0, (fine, WEIGHT))
+    with pytest.raises(InputError, match="'pay' has 501 ends of bins; the set within bins is for 400"):
+        weighted_mean(release, "pay", within_bins=True)
+    assert mean_within_bins(release, "pay", confidence=0.95) == []
 
 
 def test_an_adaptive_release_gives_a_certified_mean_at_a_part_of_the_error():

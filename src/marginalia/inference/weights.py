@@ -29,6 +29,8 @@ from marginalia.inference.marginals import Interval, _Question, _ratio
 from marginalia.inference.release import Release, Source
 from marginalia.learning.units import bin_reach, ends_of_codes
 
+_MOST_ENDS = 400  # of bins of a column, up to which the set within bins is computed
+
 
 def weighted_mean(release: Source, attribute: str, *, confidence: float = 0.95, within_bins: bool = False) -> Interval:
     """Return an interval for the mean of a column, in which each row counts by its survey weight.
@@ -53,7 +55,8 @@ def weighted_mean(release: Source, attribute: str, *, confidence: float = 0.95, 
     Raises
     ------
     InputError
-        The domain declares no weights, or the release lacks the marginal.
+        The domain declares no weights, or the release lacks the marginal; within bins: the column has more than 400
+        different ends of bins.
 
     Notes
     -----
@@ -110,17 +113,18 @@ def _within_bins(question: _Question, found: Interval) -> Interval:
     middle = float(np.median(numbers_of(column)))  # numbers far from 0 would lose digits in the squares
     low, high = ((ends - middle) * known for ends in _ends(column))
     points = np.unique([*low[known], *high[known]])
-    functions, segments = [], [*pairwise(points.tolist())]
-    for start, end in segments:  # between two ends of bins the bounds of w (y - r) are linear in r
+    if len(points) > _MOST_ENDS:
+        raise InputError(f"'{column.name}' has {len(points)} ends of bins; the set within bins is for {_MOST_ENDS}")
+    first = replace(question, rounds=question.rounds[:1])
+    possible: list[float] = []
+    for start, end in pairwise(points.tolist()):  # between two ends of bins the bounds of w (y - r) are linear in r
+        scores = []
         for ends, below, above in ((low, heavy, light), (high, light, heavy)):
             weights = np.where((ends > (start + end) / 2)[:, None], above, below) * known[:, None]
             top, bottom = (np.transpose(part, order) for part in (weights * ends[:, None], weights))
-            functions += [top, bottom, top + bottom]
-    [(sums, variances)] = replace(question, rounds=question.rounds[:1]).sums(functions)
-    of_segments = zip(segments, sums.reshape(-1, 2, 3), variances.reshape(-1, 2, 3), strict=True)
-    possible: list[float] = []
-    for (start, end), values, spreads in of_segments:
-        least, most = (_Score.of(*one) for one in zip(values, spreads, strict=True))
+            [(sums, variances)] = first.sums([top, bottom, top + bottom])
+            scores.append(_Score.of(sums, variances))
+        least, most = scores
         roots = [r for score in (least, most) for r in score.roots(z) if start < r < end]
         for r, s in pairwise([start, *sorted(roots), end]):
             if least((r + s) / 2) <= z and most((r + s) / 2) >= -z:
@@ -180,9 +184,10 @@ def can_weight(release: Release, attribute: str) -> bool:
 
 
 def mean_within_bins(release: Release, attribute: str, *, confidence: float) -> list[Interval]:
-    """Return the weighted mean of the values and weights within bins; nothing where neither column has any."""
+    """Return the weighted mean of the values and weights within bins; nothing without bins, or with very many."""
     assert release.domain.weights is not None
-    if not any(bin_reach(release.domain[name]) > 0 for name in (attribute, release.domain.weights)):
+    columns = [release.domain[name] for name in (attribute, release.domain.weights)]
+    if not any(bin_reach(column) > 0 for column in columns) or 2 * columns[0].n_values > _MOST_ENDS:
         return []
     return [weighted_mean(release, attribute, confidence=confidence, within_bins=True)]
 

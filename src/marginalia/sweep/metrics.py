@@ -265,7 +265,7 @@ def reference_domain(raw: RawTable) -> Domain:
         edges = np.append(edges[:-1] if edges.size > 1 else edges, edges[-1] + 1)  # the largest value is inside
         found[column.name] = column.closed(edges=edges.tolist())
     domain = raw.domain.closed(found)
-    return Domain(domain, source="inferred", ignored=domain.ignored)
+    return Domain(domain, source="inferred", ignored=domain.ignored, weights=domain.weights)
 
 
 def table_error(made: Table, raw: RawTable) -> float:
