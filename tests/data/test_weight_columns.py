@@ -12,7 +12,7 @@ from marginalia.analyses.declared_analyses import DeclaredAnalyses
 from marginalia.cli.app import app
 from marginalia.data import Domain, Table
 from marginalia.data.drafting import as_yaml, draft, questions
-from marginalia.data.weights import is_weight
+from marginalia.data.weights import is_weight, likely_weights
 from marginalia.errors import InputError
 from marginalia.learning import OLSRegressor, SSPRegressor
 
@@ -144,6 +144,22 @@ def test_a_draft_proposes_nothing_without_a_name_of_weights():
     found = draft(survey().rename(columns={"PWGTP": "pay", "PWGTP1": "hours"}))
     assert "weights:" not in as_yaml(found, "t.csv")
     assert not [line for line in questions(found) if line.startswith("weights")]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["age", "weight"], "weight"),
+        (["patient", "ward", "weight"], None),
+        (["patient_id", "PERWT", "weight"], "PERWT"),
+        (["award", "weight"], "weight"),
+        (["BMI", "WTMEC2YR"], "WTMEC2YR"),
+        (["PWGTP1", "PWGTP2", "PWGTP"], "PWGTP"),
+        (["age"], None),
+    ],
+)
+def test_the_likely_weights_follow_from_all_names(names, expected):
+    assert likely_weights(names, names) == expected
 
 
 def test_whole_weights_that_all_differ_are_no_identifier():

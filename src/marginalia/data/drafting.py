@@ -22,7 +22,7 @@ from marginalia.data.labelled_drafts import categories, numbers
 from marginalia.data.labelled_files import Labels, ValueLabels
 from marginalia.data.number_formats import read_number
 from marginalia.data.number_styles import NumberStyle, find_style, is_code
-from marginalia.data.weights import is_weight
+from marginalia.data.weights import is_weight, likely_weights
 from marginalia.errors import one_line
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ class Draft:
 
     @property
     def weights(self) -> str | None:
-        """The column that seems to hold survey weights, by its name; the first without a number at its end."""
-        binned = (c.name for c in self.columns if "edges" in (c.keys or {}) and is_weight(c.name))
-        return min(binned, key=lambda name: name[-1].isdecimal(), default=None)
+        """The column that seems to hold survey weights, by its name."""
+        binned = [c.name for c in self.columns if "edges" in (c.keys or {})]
+        return likely_weights(binned, [c.name for c in self.columns])
 
     def content(self) -> dict[str, Any]:
         """Return the content of the domain file."""
