@@ -70,7 +70,8 @@ def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: 
 def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
     code, out, err = call("certify", learners)
     assert (code, err) == (1, "")  # published constants spend more
-    head, *lines, last = out.splitlines()
+    head, *lines, relation, last = out.splitlines()
+    assert relation.startswith("add_remove: the number of rows is private")
     assert head.split() == [
         *("dataset", "method", "arm", "requested", "stored", "recomputed", "second", "arithmetic", "randomness"),
         "verdict",
@@ -169,7 +170,7 @@ def test_a_folder_with_a_peer_is_not_certified(call, learners, tmp_path):
     rewritten(tmp_path / "theirs.parquet", learners, lambda row: theirs, lambda ones: [])
     code, out, err = call("certify", tmp_path)
     assert (code, err) == (1, "")
-    _, ours, peer, last = out.splitlines()
+    _, ours, peer, _, last = out.splitlines()
     assert ours.endswith("  confirmed")
     assert f"NOT CERTIFIED: no certificate: {said}" in peer
     assert last == "1 of 2 confirmed"

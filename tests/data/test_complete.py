@@ -137,7 +137,10 @@ def test_the_command_line_drops_on_request(frame, tmp_path, call):
     fit = ("fit", "--method", "ssp", "--data", tmp_path / "t.csv", "--domain", tmp_path / "d.json", "--target", "ill")
     code, _, err = call(*fit, "--epsilon", 1)
     assert (code, "--on-missing-target drop" in err) == (2, True)
-    code, out, err = call(*fit, "--epsilon", 1, "--on-missing-target", "drop", "--out", tmp_path / "m.json")
+    code, _, err = call(*fit, "--epsilon", 1, "--on-missing-target", "drop")
+    assert (code, "drop leaves a private number of rows, and replace_one takes it as public" in err) == (2, True)
+    drop = ("--on-missing-target", "drop", "--relation", "add_remove")
+    code, out, err = call(*fit, "--epsilon", 1, *drop, "--out", tmp_path / "m.json")
     assert code == 0, err
     assert "certificate: (1, 1e-05)-DP, add_remove: the number of rows is private" in out
     assert call("predict", "--model", tmp_path / "m.json", "--data", tmp_path / "t.csv")[0] == 0

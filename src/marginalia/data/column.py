@@ -392,7 +392,7 @@ class Column(Strict, json_schema_extra=_file_forms):
             other += "_"
         known_labels = tuple(label for label in labels or () if self.merged(label) != self.merged(other))
         if not known_labels:  # a column needs one; this one then stays empty
-            known_labels, other = (other,), f"{other}_"
+            known_labels = (f"{other}_",)
         return Column(
             self.name,
             len(known_labels) + len(self.special) + 2,
