@@ -11,8 +11,8 @@ import matplotlib as mpl
 from harness import Row
 
 from marginalia.data.files import atomic_path, write_text
+from marginalia.figure_style import DOUBLE_COLUMN, RC
 from marginalia.methods.registry import BUILT_IN
-from marginalia.reporting.style import DOUBLE_COLUMN, RC
 
 DOCS = Path(__file__).parent.parent / "docs"
 OURS = "marginalia"

@@ -10,7 +10,7 @@ from aim_report import LOOKS, OURS, is_extrapolated, table
 from harness import Row
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.reporting.style import DOUBLE_COLUMN, RC
+from marginalia.figure_style import DOUBLE_COLUMN, RC
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- wide: begin -->", "<!-- wide: end -->"

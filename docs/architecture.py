@@ -14,7 +14,18 @@ PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
     ("errors",),
-    ("kernels", "memory", "postponed", "progress", "subsets", "threads", "usage", "validation", "waiting"),
+    (
+        "figure_style",
+        "kernels",
+        "memory",
+        "postponed",
+        "progress",
+        "subsets",
+        "threads",
+        "usage",
+        "validation",
+        "waiting",
+    ),
     ("data",),
     ("user_code",),  # Python files of a user's
     ("experiment",),  # what an experiment consists of

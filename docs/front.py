@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
+from marginalia.figure_style import RC
 from marginalia.reporting.documentation import main as fill_pages
 from marginalia.reporting.panels import log_axis
-from marginalia.reporting.style import RC, arm_look, arm_name
+from marginalia.reporting.style import arm_look, arm_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

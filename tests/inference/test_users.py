@@ -11,7 +11,7 @@ from marginalia.cli.app import app
 from marginalia.data import Column, Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
-from marginalia.inference import Release, mean, quantile, regression, shares
+from marginalia.inference import Release, cells, error_bars, mean, plot, quantile, regression, shares
 from marginalia.inference.persons import reweighted_mean
 from marginalia.learning import SSPRegressor
 from marginalia.synthesis import ResidualPlanner
@@ -83,6 +83,17 @@ def test_a_forest_plot_shows_all_but_the_intercept(model):
     figure = regression(model[0], "pay ~ C(visits)").plot()
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert labels == [f"C(visits)[T.{bin_}]" for bin_ in ("2 to 3", "3 to 4", "4 to 9")]
+
+
+def test_a_release_is_drawn_as_its_counts_and_an_answer_as_its_set(model, monkeypatch):
+    drawn = plot(model[0], "visits")
+    labels = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
+    assert labels == [one.name for one in cells(model[0], ["visits"])]
+    (label,) = mean(model[0], "born").plot().axes[0].get_yticklabels()
+    assert label.get_text() == "mean of born"
+    monkeypatch.setattr(error_bars, "MOST", 3)
+    with pytest.raises(InputError, match="intervals do not fit on one figure; at most 3 do"):
+        plot(model[0])
 
 
 def run(*arguments):

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from marginalia.figure_style import RC
 from marginalia.reporting import panels
-from marginalia.reporting.style import RC
 
 
 def picture():

@@ -146,10 +146,6 @@ def infer(
     asked_for = ask(kept)
     found = [*asked_for, *(mean_within_bins(kept, mean_of, confidence=confidence) if weighted and mean_of else [])]
     if figure is not None:
-        if sum(one.outside for one in found):
-            raise InputError(
-                "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
-            )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
     weights = notes_on_weights(kept.domain) if of_mean is None else notes_on_mean(kept, of_mean)
     notes = (*notes_on_bins(kept.domain, numbers), *weights, *notes_on_unit(kept.unit), *unprotected)
@@ -253,17 +249,13 @@ def _code(domain: Domain, name: str, text: str) -> int:
 
 
 def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title: str, *, zero: bool) -> None:
-    from marginalia.data.values import SECONDS
-    from marginalia.reporting.error_bars import MOST, Series, error_bars
+    from marginalia.inference.error_bars import plot_intervals
     from marginalia.reporting.figures import save_figure
 
-    if len(found) > MOST:
-        raise InputError(f"--figure: {len(found)} intervals do not fit on one figure; at most {MOST} do")
-    series = Series("", *zip(*((one.estimate, one.low, one.high) for one in found), strict=True))
-    units = {unit for one in found if (unit := getattr(one, "quantity", "number")) in SECONDS}
-    drawn = error_bars(
-        [one.name for one in found], [series], title=title, zero=zero, unit=units.pop() if units else None
-    )
+    try:
+        drawn = plot_intervals(found, title, zero=zero)
+    except InputError as error:
+        raise InputError(f"--figure: {error}") from None
     save_figure(drawn, figure.with_suffix(""), kinds=[figure.suffix.removeprefix(".")])
 
 

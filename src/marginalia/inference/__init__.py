@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from marginalia.inference.marginals import difference as difference
     from marginalia.inference.marginals import mean as mean
     from marginalia.inference.marginals import odds_ratio as odds_ratio
+    from marginalia.inference.marginals import plot as plot
     from marginalia.inference.marginals import quantile as quantile
     from marginalia.inference.marginals import shares as shares
     from marginalia.inference.persons import reweighted_mean as reweighted_mean
@@ -34,6 +35,7 @@ __all__ = [
     "difference",
     "mean",
     "odds_ratio",
+    "plot",
     "quantile",
     "regression",
     "reweighted_mean",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 _MODULES = {
     "learners": ("coefficients",),
-    "marginals": ("Interval", "cells", "difference", "mean", "odds_ratio", "quantile", "shares"),
+    "marginals": ("Interval", "cells", "difference", "mean", "odds_ratio", "plot", "quantile", "shares"),
     "persons": ("reweighted_mean",),
     "regressions": ("Regression", "regression"),
     "release": ("Release",),

@@ -34,6 +34,7 @@ from marginalia.privacy import checks
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _MOST_CELLS = 100_000
 
@@ -111,6 +112,12 @@ class Interval:
         gaps = math.nan if self.without_value is None else self.without_value.estimate
         facts = {"outside": self.outside, "label": self.label, "rows": self.estimand, "without_value": gaps}
         return pd.DataFrame([{**ends, **facts}], index=[self.name])
+
+    def plot(self) -> Figure:
+        """Return a figure of the estimate and its set; `plot` draws those of a whole marginal."""
+        from marginalia.inference.error_bars import plot_intervals
+
+        return plot_intervals([self], "", zero=False)
 
     def contains(self, value: float) -> bool:
         """Return whether `value` is in the set."""
@@ -333,6 +340,43 @@ def cell_bounds(
 def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
     texts = [[f"{name}={text}" for text in code_names(release.domain[name])] for name in attributes]
     return (", ".join(cell) for cell in itertools.product(*texts))
+
+
+def plot(release: Source, *columns: str, confidence: float = 0.95, simultaneous: bool = False) -> Figure:
+    """Return a figure of a release: the counts of a marginal with their intervals, one below the other.
+
+    Parameters
+    ----------
+    release : fitted synthesizer, Release, or path of a file of one
+    *columns : str
+        Of the marginal. Without them the counts of each column by itself.
+    confidence : float, default 0.95
+        Of each count, in (0, 1).
+    simultaneous : bool, default False
+        Whether `confidence` holds for all counts of a marginal together.
+
+    Raises
+    ------
+    InputError
+        The release lacks a marginal, or there are more counts than a figure holds.
+
+    Examples
+    --------
+    >>> from marginalia.data import Domain, Table
+    >>> from marginalia.synthesis import ResidualPlanner
+    >>> table = Table([[0, 1], [1, 0], [1, 1]] * 100, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> figure = plot(ResidualPlanner(epsilon=1.0, random_state=0).fit(table))
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['a=0', 'a=1', 'b=0', 'b=1']
+    """
+    from marginalia.inference.error_bars import plot_intervals
+
+    release = Release.of(release)
+    marginals = [columns] if columns else [(name,) for name in release.domain.names]
+    found = [
+        one for names in marginals for one in cells(release, names, confidence=confidence, simultaneous=simultaneous)
+    ]
+    return plot_intervals(found, f"number of rows ({confidence:.0%} intervals)", zero=True)
 
 
 def shares(

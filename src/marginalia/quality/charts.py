@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Column
 from marginalia.data.names import code_names, edge_text
+from marginalia.figure_style import COLOURS, RC, SINGLE_COLUMN
 from marginalia.quality.quality import ColumnQuality
-from marginalia.reporting.panels import COLOURS
-from marginalia.reporting.style import RC, SINGLE_COLUMN
 
 REAL, SYNTHETIC = "#8a8a8a", COLOURS[0]
 _BARS = 12  # codes that get a bar with a name; of a column with more and without order, the most frequent do

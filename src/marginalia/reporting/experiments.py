@@ -11,10 +11,10 @@ import pandas as pd
 
 from marginalia.errors import InputError
 from marginalia.experiment import Curves, Experiment, Figure, Frame, Settings, Tables
+from marginalia.figure_style import RC
 from marginalia.reporting import formats
 from marginalia.reporting.means import mean_table, rounded
 from marginalia.reporting.panels import curve, drawing, log_axis, look
-from marginalia.reporting.style import RC
 from marginalia.sweep.metrics import METRICS
 from marginalia.sweep.resolve import OTHER_TABLES
 

@@ -20,9 +20,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
+from marginalia.figure_style import DOUBLE_COLUMN, RC, SINGLE_COLUMN
 from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, leading, panels_of, plain_titles
 from marginalia.reporting.formats import span
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
+from marginalia.reporting.style import RELATION_NAMES
 from marginalia.reporting.tables import ARM, NON_PRIVATE, lacks_certificate, private_note, rows_of
 from marginalia.sweep.metrics import METRICS
 

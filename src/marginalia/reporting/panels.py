@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.reporting.style import DOUBLE_COLUMN, RC
+from marginalia.figure_style import COLOURS, DOUBLE_COLUMN, RC
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito; every curve has its own marker too, for greyscale.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#882255", "#767676")
+# Every curve has its own marker, too, for greyscale.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "*")
 DASHED: Any = (0, (4, 2))
 DOTTED: Any = (0, (1.2, 1.2))

@@ -14,29 +14,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from marginalia.methods.record import TRAINED_ON_ROWS, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.peers.record import is_peer
 from marginalia.sweep.choices import Presentation
-
-SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
-DOUBLE_COLUMN = 7.0
-
-RC: dict[str, Any] = {
-    "font.family": "DejaVu Sans", "font.size": 7.0,
-    "axes.titlesize": 7.5, "axes.labelsize": 7.0, "axes.linewidth": 0.6, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False,
-    "axes.grid": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.5,
-    "xtick.labelsize": 6.5, "xtick.major.width": 0.6, "xtick.major.size": 2.5,
-    "ytick.labelsize": 6.5, "ytick.major.width": 0.6, "ytick.major.size": 2.5,
-    "ytick.minor.width": 0.4, "ytick.minor.size": 1.5,
-    "lines.linewidth": 1.1, "lines.markersize": 4.0, "legend.fontsize": 6.5,
-    "figure.dpi": 100, "savefig.dpi": 200,
-    "svg.fonttype": "path",  # the page must look the same where the font is not installed
-    "svg.hashsalt": "marginalia", "pdf.fonttype": 42,
-}  # fmt: skip
 
 Dash = str | tuple[float, tuple[float, ...]]
 

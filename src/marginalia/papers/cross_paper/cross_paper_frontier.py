@@ -9,10 +9,11 @@ import numpy as np
 
 from marginalia.errors import InputError
 from marginalia.experiment import Axes, Experiment, Figure, Frame
+from marginalia.figure_style import DOUBLE_COLUMN
 from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
 from marginalia.peers.record import is_peer
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.style import DOUBLE_COLUMN, look_of, method_rank
+from marginalia.reporting.style import look_of, method_rank
 from marginalia.sweep.metrics import HEADLINES, METRICS
 
 SHOWN = (0.1, 1.0)  # epsilon: the nearest ones there are

@@ -12,11 +12,12 @@ import numpy as np
 
 from marginalia.data.catalogue import catalogue
 from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
+from marginalia.figure_style import DOUBLE_COLUMN
 from marginalia.papers.cross_paper.cross_paper_frontier import release_seconds, with_utility
 from marginalia.papers.cross_paper.ranking import marker, named_aggregate
 from marginalia.peers.record import is_peer
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.style import DOUBLE_COLUMN, arm_name, counterpart, method_rank
+from marginalia.reporting.style import arm_name, counterpart, method_rank
 
 MEASURES = ("marginal_error", "k_marginal", "auc", "mse")
 COMPARED = ("k_marginal", "auc", "mse", "seconds", "peak_mb")  # a model's marginals and a peer's rows are not alike

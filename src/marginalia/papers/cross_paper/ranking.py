@@ -22,9 +22,10 @@ import numpy as np
 
 from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
+from marginalia.figure_style import DOUBLE_COLUMN
 from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.pairwise import holm
-from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
+from marginalia.reporting.style import arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.seeds import seed_sequence
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.figure_style import COLOURS
 from marginalia.papers.excess_risk.runs import LABELS, SETS, TEST_FRACTION, read_set
 from marginalia.papers.reported import reported
 from marginalia.reporting.means import rounded
-from marginalia.reporting.panels import COLOURS, drawing
+from marginalia.reporting.panels import drawing
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.figure_style import COLOURS
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, minimax, sup_error
 from marginalia.papers.reported import reported
 from marginalia.reporting.means import rounded
-from marginalia.reporting.panels import COLOURS, DOTTED, drawing
+from marginalia.reporting.panels import DOTTED, drawing
 
 KEYS = ["panel", "method", "iterations"]
 DEGREES = "excess_risk_fig1_degrees"

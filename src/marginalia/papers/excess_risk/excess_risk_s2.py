@@ -12,10 +12,11 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
 from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.figure_style import COLOURS
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.excess_risk.theory import nu_gen
 from marginalia.reporting.means import rounded
-from marginalia.reporting.panels import COLOURS, drawing
+from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CASES = {  # name: columns (label included), order d, rows, search

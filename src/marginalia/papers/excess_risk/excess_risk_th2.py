@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.figure_style import COLOURS
 from marginalia.papers.excess_risk.theory import HardInstance
 from marginalia.reporting.means import rounded
 from marginalia.reporting.pairwise import CLEAR, p_value
-from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
+from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_sequence
 
 

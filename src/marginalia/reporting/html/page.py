@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from PIL import Image
 
-from marginalia.reporting.style import RC
+from marginalia.figure_style import RC
 
 _DPI = 150
 _COLOURS = 256

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from marginalia.data.values import Unit, iso
-from marginalia.reporting.panels import COLOURS
-from marginalia.reporting.style import RC, SINGLE_COLUMN
+from marginalia.data.values import SECONDS, Unit, iso
+from marginalia.errors import InputError
+from marginalia.figure_style import COLOURS, RC, SINGLE_COLUMN
 
 _ROW = 0.24  # inches
 _APART = 0.2  # of a row, between series
@@ -31,6 +32,34 @@ class Series:
     estimates: Sequence[float]
     lows: Sequence[float]
     highs: Sequence[float]
+
+
+def plot_intervals(found: Iterable[Any], title: str, *, zero: bool) -> Figure:
+    """Draw intervals or coefficients, one below the other; of dates in the units of their axis.
+
+    Parameters
+    ----------
+    found : iterable of Interval or Coefficient
+        At most `MOST`.
+    title : str
+    zero : bool
+        Whether a vertical line marks 0.
+
+    Raises
+    ------
+    InputError
+        There are too many, or a set is the outside of two numbers.
+    """
+    found = list(found)
+    if len(found) > MOST:
+        raise InputError(f"{len(found)} intervals do not fit on one figure; at most {MOST} do")
+    if any(getattr(one, "outside", False) for one in found):
+        raise InputError("a set that lies outside of two numbers cannot be drawn; a larger epsilon may help")
+    series = Series("", *zip(*((one.estimate, one.low, one.high) for one in found), strict=True))
+    units = {unit for one in found if (unit := getattr(one, "quantity", "number")) in SECONDS}
+    return error_bars(
+        [one.name for one in found], [series], title=title, zero=zero, unit=units.pop() if units else None
+    )
 
 
 def error_bars(
