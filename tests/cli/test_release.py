@@ -67,6 +67,23 @@ def test_a_release_is_certified_and_infer_states_its_regressions(folder):
     assert not (folder / "s.npz").exists()
 
 
+@pytest.mark.slow
+def test_a_formula_in_place_of_a_file_learns_what_its_columns_need_alone(folder):
+    (folder / "open.yaml").write_text(
+        "attributes:\n"
+        "  - {name: age, type: number, edges: {private: adaptive, bins: 8}}\n"
+        "  - {name: sex, type: string, labels: [F, M]}\n"
+        "  - {name: ill, type: string, labels: private}\n"
+    )
+    asked = ("--domain", folder / "open.yaml", "--analyses", "age ~ sex", "--epsilon", 2, "--out", folder / "f.npz")
+    made = run("release", folder / "t.csv", *asked, "--seed", 0)
+    assert made.exit_code == 0, made.output
+    learned = [line.split(":")[1] for line in made.output.splitlines() if line.startswith("learned privately")]
+    assert learned == [" age"]
+    found = json.loads(run("infer", folder / "f.npz", "age ~ sex", "--json").output)
+    assert found["coefficients"][0]["low"] < 40 < found["coefficients"][0]["high"]
+
+
 def test_a_plan_reads_no_row_and_widths_shrink_with_epsilon(folder):
     asked = ("--domain", folder / "d.yaml", "--analyses", folder / "a.yaml", "--plan", "--rows", 6000)
     halves = []

@@ -239,8 +239,11 @@ def test_formulas_that_cannot_be_used_are_refused_in_one_line(table, formula, sa
 
 def test_what_was_not_asked_is_named(table):
     release = Redrawn(table, [("a", "b"), ("a", "d")], 3.0).draw(np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"not asked: b and d \(b and d for d with b\); release them, for instance"):
+    with pytest.raises(InputError, match=r"not asked: b and d \(b and d for d with b\); make a release") as error:
         regression(release, "d ~ a + b")
+    assert "`marginalia release TABLE --domain DOMAIN --analyses 'd ~ a + b' --epsilon E --out FILE.npz`" in str(
+        error.value
+    )
     with pytest.raises(InputError, match="a and b and c"):
         regression(Redrawn(table, pairs("abcd"), 3.0).draw(np.random.default_rng(0)), FORMULA, family="binomial")
 

@@ -15,6 +15,7 @@ from marginalia.data.files import read_content
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design, categories_with_gaps, design
+from marginalia.inference.grammar import names_in, sides
 from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
 from marginalia.validation import Strict, input_error
@@ -132,6 +133,20 @@ class Analyses(Strict):
     def content(self) -> dict[str, Any]:
         """Return the content in plain types, without defaults."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+    def names(self, domain: Domain) -> set[str]:
+        """Return the columns that the formulas name; InputError for one that a domain lacks.
+
+        >>> declared = Analyses.parse({"analyses": [{"formula": "b ~ a"}]})
+        >>> sorted(declared.names(Domain.from_sizes({"a": 2, "b": 2, "c": 2})))
+        ['a', 'b']
+        """
+        names = set()
+        for analysis in self.analyses:
+            left, right = sides(analysis.formula)
+            domain.index(left)
+            names |= {left, *names_in(analysis.formula, right, domain)}
+        return names
 
     def laws(self, domain: Domain) -> list[NDArray[np.float64]]:
         """Return guessed shares of the codes of each column of a domain; equal shares by default."""

@@ -16,7 +16,7 @@ from marginalia.analyses.basis import UNIT
 from marginalia.analyses.declared import Declared
 from marginalia.analyses.newton import Newton
 from marginalia.analyses.planning import COUNT, FIRST, Linears
-from marginalia.data.table import CountSource
+from marginalia.data.table import CountSource, PrivateRows, RawTable
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.mechanisms.additive import actual_sigma
@@ -95,6 +95,13 @@ class DeclaredAnalyses(Synthesizer):
 
     def _restore(self, state: State) -> None:
         self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
+
+    def _needed(self, rows: PrivateRows) -> PrivateRows:
+        """Return the columns of the formulas: what of others is open need not be learned."""
+        if not isinstance(rows, RawTable):
+            return rows
+        needed = Analyses.parse(self.analyses).names(rows.domain)
+        return rows.project([name for name in rows.names if name in needed])
 
     def _release(self, table: CountSource, session: Session) -> None:
         declaration, domain, public = Analyses.parse(self.analyses), table.domain, session.neighbours.n_rows_public

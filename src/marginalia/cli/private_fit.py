@@ -141,6 +141,8 @@ class PrivateFit:
 
     def _warn_of_weak_budget(self) -> None:
         """Say on stderr what the budget does not protect; the number of units counts only where it is public."""
+        from marginalia.reporting.publication import weak_budget
+
         budget, unit = self.budget, self.rows.unit
         n = self.rows.n_units if budget.relation == "replace_one" else budget.n_public
         if n and budget.delta * n >= 1:
@@ -150,8 +152,8 @@ class PrivateFit:
                 f"they are; take --delta {0.1 / n:.0e} or less",
                 stacklevel=2,
             )
-        if budget.epsilon > 20:
-            warnings.warn(f"epsilon {budget.epsilon:g} protects nobody: 1 is usual, 10 is much", stacklevel=2)
+        if weak := weak_budget(budget.epsilon, budget.delta):
+            warnings.warn(weak, stacklevel=2)
 
     def answer(
         self,
@@ -194,8 +196,7 @@ class PrivateFit:
         lines = []
         if isinstance(self.rows.unit, UnitOfLearnedRows) and ledger is not None:
             lines.append(f"rows_per_unit: at most {ledger.neighbours.contributions}")
-        for learned in self.rows.domain.open_columns:
-            column = domain[learned.name]
+        for column in (domain[one.name] for one in self.rows.domain.open_columns if one.name in domain):
             if column.edges is None:
                 lines.append(f"{column.name}: {column.n_values} label{'s' * (column.n_values != 1)}")
                 continue

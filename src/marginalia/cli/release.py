@@ -22,7 +22,10 @@ _CLASS, _NAME = "DeclaredAnalyses", "declared analyses"
 
 def release(
     domain: DomainFile,
-    analyses: Annotated[Path, typer.Option("--analyses", help="Analyses JSON or YAML: which regressions.")],
+    analyses: Annotated[
+        str,
+        typer.Option("--analyses", help="A linear regression: 'hours ~ age + sex'; or a JSON or YAML file of several."),
+    ],
     options: FitOptions,
     table: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Model file to write (npz): what infer reads.")] = None,
@@ -35,25 +38,26 @@ def release(
 
     --plan predicts the intervals from the domain, a number of rows, and what the file says of columns and effects.
 
-    Example: marginalia release t.csv --domain d.yaml --analyses analyses.yaml --epsilon 1 --out release.npz
+    Example: marginalia release t.csv --domain d.yaml --analyses 'hours ~ age + sex' --epsilon 1 --out release.npz
     """
     from marginalia.analyses.analyses import Analyses
 
-    said = Analyses.read(analyses)
+    file = None if "~" in analyses else Path(analyses)
+    declared = Analyses.parse({"analyses": [{"formula": analyses}]}) if file is None else Analyses.read(file)
     if plan:
         if n_rows is None or table is not None or out is not None:
             raise InputError("--plan reads and writes nothing: give --rows N, and neither a table nor --out")
-        return _plan(said, domain, n_rows, options)
+        return _plan(declared, domain, n_rows, options)
     if table is None or out is None or n_rows is not None:
         raise InputError("name a table and --out FILE; or --plan and --rows N to see widths first")
     from marginalia.data.sources.opening import Data
     from marginalia.methods.registry import class_named
 
-    check_out(out, (".npz",), (*Data.parse(table).files, domain, analyses))
+    check_out(out, (".npz",), (*Data.parse(table).files, domain, file))
     fitting = PrivateFit(_NAME, table, domain, options, [out])
     budget = fitting.budget
     model: Any = class_named(_CLASS, "synthesizer")(
-        analyses=said.content(),
+        analyses=declared.content(),
         epsilon=budget.epsilon,
         delta=budget.delta,
         relation=budget.relation,
@@ -63,12 +67,12 @@ def release(
         model.fit(fitting.rows)
         check(model)
         model.save(out)
-    lines = [f"declared: {a.formula}" for a in said.analyses]
-    content = {"out": str(out), "analyses": said.content()}
+    lines = [f"declared: {a.formula}" for a in declared.analyses]
+    content = {"out": str(out), "analyses": declared.content()}
     return fitting.answer(model.domain_, model.ledger_, content, lines, [f"model: {out}"])
 
 
-def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Answer:
+def _plan(declared: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Answer:
     from marginalia.analyses.prediction import predicted
     from marginalia.data.domain import Domain
     from marginalia.inference.release import estimand_of
@@ -82,7 +86,7 @@ def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Ans
     epsilon, delta, relation = options.epsilon, options.delta, options.relation
     neighbours = Neighbours(Relation(relation), public.unit)
     found = predicted(
-        *(public, said),
+        *(public, declared),
         n_rows=n_rows,
         epsilon=epsilon,
         delta=delta,
@@ -91,7 +95,7 @@ def _plan(said: Analyses, domain: Path, n_rows: int, options: FitOptions) -> Ans
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
     facts["estimand"] = estimand_of(public.unit)
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
-    others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
+    others = [f"{a.formula}: logistic, not predicted" for a in declared.analyses if a.family == "binomial"]
     return Answer({**facts, "predicted": finite}, [*_lines(found, facts, str(neighbours)), *others])
 
 

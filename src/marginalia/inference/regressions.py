@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -44,7 +45,12 @@ _FOLLOWED = 6  # directions of least distance at infinity from which the search 
 _FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
 _DENSE = 500  # cells up to which the covariance of their noise is stored as a matrix
 _MORE = "declare the regression before the release (marginalia release --analyses), or release all its columns jointly"
+_WORKLOAD = "name these marginals in the workload of residual_planner"
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
+
+
+class MissingMarginalsError(InputError):
+    """The release lacks marginals that a regression needs."""
 
 
 class ReleasedSums(Release, ABC):
@@ -168,11 +174,10 @@ class Regression:
 
     def plot(self) -> Figure:
         """Return a forest plot: the sets of all coefficients but the intercept, one below the other."""
-        from marginalia.reporting.error_bars import Series, error_bars
+        from marginalia.inference.error_bars import plot_intervals
 
         shown = [c for c in self.coefficients if c.name != "Intercept"] or self.coefficients
-        series = Series("", *zip(*((c.estimate, c.low, c.high) for c in shown), strict=True))
-        return error_bars([c.name for c in shown], [series], title=f"{self.formula} ({self.confidence:.0%})")
+        return plot_intervals(shown, f"{self.formula} ({self.confidence:.0%})", zero=True)
 
     def covers(self, b: Sequence[float]) -> bool:
         """Return whether the joint confidence set contains `b`; exact for the coefficients of the table."""
@@ -313,9 +318,10 @@ def _regression(
     if target == "population":
         add_sampling(release, of, equations, solution)
     sets, at_infinity, q = coefficients(equations, of.names, solution, confidence=confidence, guaranteed=guaranteed)
+    hints = () if all(c.bounded for c in sets) else _hints(release, of)
     return Regression(
         *(formula, family, target, confidence, sets, at_infinity, q, release.n_rows, equations),
-        notes=(*of.notes, *notes_on_unit(release.unit), *notes_on_weights(release.domain)),
+        notes=(*hints, *of.notes, *notes_on_unit(release.unit), *notes_on_weights(release.domain)),
         estimand=estimand_of(release.unit, of.gaps(release.domain)),
         without_value=_without_value(release, of, confidence),
     )
@@ -332,13 +338,10 @@ def _equations(release: Release, formula: str, family: str, ridge: float) -> tup
     try:
         equations = equations_of(release, of, family, ridge=ridge)
     except InputError as error:
-        if of.complete is None:
-            raise
-        why = f"only rows with a value of {' and '.join(of.gaps(release.domain))} count, so every sum needs them"
         refusal = error
-        if not isinstance(release, ReleasedSums):
-            refusal = InputError(f"{error}, or declare the regression (marginalia release --analyses); {why}")
-        if not (levels := categories_with_gaps(release, formula)):
+        if isinstance(error, MissingMarginalsError):
+            refusal = InputError(f"{error}{_remedy(formula, family, of.gaps(release.domain))}")
+        if of.complete is None or not (levels := categories_with_gaps(release, formula)):
             raise refusal from None
         of = design(release, formula, binary=binary, levels=levels)
         try:
@@ -347,6 +350,30 @@ def _equations(release: Release, formula: str, family: str, ridge: float) -> tup
             raise refusal from None
     note = f"{' and '.join(levels)}: rows without a value count, as a level of their own; to leave them out, {_MORE}"
     return (replace(of, notes=(*of.notes, note)) if levels else of), equations
+
+
+def _hints(release: Release, of: Design) -> Iterator[str]:
+    """Yield what of the domain and the unit makes sets unbounded, one line each: public facts alone."""
+    names = (*of.attributes, *of.y.clique)
+    for column in (release.domain[release.domain.names[a]] for a in dict.fromkeys(names)):
+        if column.other is not None and column.edges is None:
+            yield f"{column.name}: few rows may be `{column.other}`; public labels in the domain need no such level"
+    if release.unit is not None and release.unit.rows > 1:
+        yield (
+            f"noise hides {release.unit.rows} rows of each {release.unit.column}: a release with --rows-per-unit 1 "
+            "has less of it"
+        )
+
+
+def _remedy(formula: str, family: str, gaps: Sequence[str]) -> str:
+    """Return how a release can hold what a regression needs, and why it needs so much where columns have gaps."""
+    why = f"; only rows with a value of {' and '.join(gaps)} count, so every sum needs them" if gaps else ""
+    workload = "name these marginals in the workload of residual_planner"
+    if family == "poisson" or (family == "binomial" and gaps):
+        return f"{why}; {workload}"
+    analyses = shlex.quote(formula) if family == "gaussian" else "FILE.yaml"
+    command = f"marginalia release TABLE --domain DOMAIN --analyses {analyses} --epsilon E --out FILE.npz"
+    return f"{why}; make a release for this regression, `{command}`, or {workload}"
 
 
 def design_of(release: Release, formula: str, family: str, *, ridge: float = 0.0) -> Design:
@@ -436,9 +463,8 @@ def _round_with(release: Release, needed: Mapping[Clique, str]) -> ResidualEstim
     texts = [" and ".join(release.domain.names[a] for a in q) or "the number of rows" for q in missing[:4]]
     more = f" and {count - 4} more" if count > 4 else ""
     needing, once = needed[missing[0]], "" if len(release.rounds) == 1 else " in one round, planned before its noise"
-    raise InputError(
-        f"this needs marginals that were not asked{once}: {'; '.join(texts)}{more} ({texts[0]} for {needing}); "
-        "release them, for instance with residual_planner and a workload that names them"
+    raise MissingMarginalsError(
+        f"this needs marginals that were not asked{once}: {'; '.join(texts)}{more} ({texts[0]} for {needing})"
     )
 
 

@@ -174,7 +174,7 @@ class Synthesizer(Parameters, ABC):
             del self.ledger_  # a failed refit must not pass for a fitted model
         self.from_frame_, self._polars = is_frame(table), is_polars(table)
         self.measurements_ = []
-        given = rows_of(table, domain, fit=f"{type(self).__name__}.fit")
+        given = self._needed(rows_of(table, domain, fit=f"{type(self).__name__}.fit"))
         checks.unit(self, given.unit)
         ledger = Ledger(
             Relation(self.relation),
@@ -361,6 +361,10 @@ class Synthesizer(Parameters, ABC):
             4 * 8 * codes,
             mend="give columns with many codes fewer of them",
         )
+
+    def _needed(self, rows: PrivateRows) -> PrivateRows:
+        """Return the rows with the columns that the release is about."""
+        return rows
 
     def _scope(self) -> str:
         """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""
