@@ -83,6 +83,15 @@ def test_nothing_may_be_published_that_is_not_certified(stays, call, options, re
     assert block(call("certify", "s.csv")[1])[0].startswith("publish       nothing: ")
 
 
+def test_a_large_epsilon_is_explained_where_a_certificate_is_printed(stays, call):
+    words = "protects hardly anyone: one row may make a result"
+    for epsilon, explained in ((20, False), (25, True)):
+        made = ("fit", "--method", "ssp", "--data", "stays.csv", "--domain", "rows.json", "--target", "ill")
+        code, _, err = call(*made, "--epsilon", epsilon, "--out", "m.json")
+        assert (code, words in err) == (0, explained), err
+        assert (words in call("certify", "m.json")[1]) == explained
+
+
 def test_a_table_that_was_changed_must_not_be_published(stays, call):
     assert call(*MADE, "--domain", "d.json")[0] == 0
     with (stays / "s.csv").open("a") as file:

@@ -25,7 +25,11 @@ def open_budget(
         bool, typer.Option("--experiments", help="Accept seeded releases, whose sum is no guarantee.")
     ] = False,
     reserve: Annotated[
-        float, typer.Option(help="Part of epsilon for releases that Gaussian DP does not price: DP-SGD on samples, ...")
+        float,
+        typer.Option(
+            help="Part of epsilon, with half of delta, for releases that Gaussian DP does not price: several that "
+            "learn labels, DP-SGD on samples, ..."
+        ),
     ] = 0.0,
     unit: Annotated[
         str | None, typer.Option(help="Column of the privacy unit that all releases protect; default: one row.")
@@ -53,6 +57,8 @@ def open_budget(
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
     total = f"epsilon {epsilon:g} at delta {delta:g}, protects {opened.protects}"
     lines = [f"{file}: {total}, nothing entered{purpose}", str(ledger.neighbours), *_reserve_lines(ledger)]
+    if not reserve:
+        lines.append("one release can learn labels privately; for several, open the file with --reserve 0.01")
     return Answer(facts | {"experiments": experiments}, lines)
 
 

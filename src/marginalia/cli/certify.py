@@ -87,7 +87,7 @@ def _certify_one(file: Path, table: Path | None, page: Path | None) -> Answer:
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.certificate_page import certificate_page
     from marginalia.privacy.verify import verify
-    from marginalia.reporting.publication import of_certificate, write_officer_page
+    from marginalia.reporting.publication import of_certificate, weak_budget, write_officer_page
 
     if page is not None:
         check_out(page, (".html", ".htm"), (file, table), option="--page")
@@ -112,7 +112,8 @@ def _certify_one(file: Path, table: Path | None, page: Path | None) -> Answer:
         "certificate": proof.content,
         **publication.to_dict(),
     }
-    lines = [f"{file}", *certificate_page(proof, found, table=table), *publication.lines]
+    weak = weak_budget(found.requested, found.delta)
+    lines = [f"{file}", *certificate_page(proof, found, table=table), *filter(None, [weak]), *publication.lines]
     written = [] if page is None else [f"page: {page}"]
     return Answer(facts, [*lines, *written], exit_code=0 if found.confirmed else 1)
 

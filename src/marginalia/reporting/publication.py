@@ -20,7 +20,7 @@ from marginalia.reporting.html.page import render
 
 _ALWAYS = "private notes, quality pages, predictions for these rows"
 _MOST_NAMES = 8  # files of a folder that are named
-_WEAK = 20  # epsilon, from which on nobody is protected
+_WEAK = 20  # epsilon above which hardly anyone is protected
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,23 @@ class Publication:
     def to_dict(self) -> dict[str, Any]:
         """Return all of it in plain JSON types."""
         return {"publish": list(self.public), "private": [*self.private, _ALWAYS], "reason": self.reason}
+
+
+def weak_budget(epsilon: float | None, delta: float | None) -> str:
+    """Return one line on what a large epsilon bounds; empty up to 20.
+
+    >>> weak_budget(30.0, 1e-5)
+    'epsilon 30 protects hardly anyone: one row may make a result 1.07e+13 times as likely, ... 10 is much'
+    >>> weak_budget(20.0, 1e-5)
+    ''
+    """
+    if epsilon is None or not _WEAK < epsilon < math.inf:
+        return ""
+    return (
+        f"epsilon {epsilon:g} protects hardly anyone: one row may make a result {math.exp(min(epsilon, 700.0)):.3g} "
+        "times as likely, and an attacker who guesses whether it is in the table may be right "
+        f"{of_budget(epsilon, delta or 0.0).success:.1%} of the time; 1 is usual, 10 is much"
+    )
 
 
 def why_not(ledger: Ledger, problems: Sequence[str] = ()) -> str:
