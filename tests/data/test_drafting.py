@@ -17,7 +17,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.drafting import as_yaml, draft, questions
 from marginalia.data.number_formats import NumberFormat
 from marginalia.data.reading import read_raw
-from marginalia.data.table import RawTable
+from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 from marginalia.synthesis import Independent
 
@@ -543,6 +543,20 @@ def test_what_is_asked_of_many_columns_is_asked_once():
     said = list(questions(draft(frame)))
     assert len(said) == 1
     assert "look at: q0, q1, q2 and 47 more (some cells are no integer: every fit counts them as missing" in said[0]
+
+
+@pytest.mark.parametrize("words", [("nein", "ja"), ("N", "J"), ("Non", "Oui"), ("no", "yes")])
+def test_yes_and_no_of_other_languages_are_declared_and_read(words):
+    frame = pd.DataFrame({"ill": [*words, *words, "k.A.", words[1]] * 9})
+    found = draft(frame)
+    assert found.columns[0].keys == {
+        "type": "boolean",
+        "labels": list(words),
+        "missing": ["k.A."],
+        "inferred": ["type", "missing"],
+    }
+    codes = Table.from_frame(frame, Domain.from_dict(found.content())).column("ill")
+    assert codes[:6].tolist() == [0, 1, 0, 1, 2, 1]
 
 
 def test_the_lists_that_a_draft_chooses_from_are_short():

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from marginalia.data import review
 from marginalia.data.checking import check
 from marginalia.data.domain import Domain
 from marginalia.data.drafting import as_yaml, draft
@@ -112,6 +113,30 @@ def test_a_mean_that_depends_on_a_code_is_named(tmp_path, keys, named):
         "private note: column 'pay': 9999999 in 30 of 330 rows stands alone at an end of the range; a mean with it is "
         '909227, without it 149.5; if it stands for no value, add `special: ["9999999"]` to the column'
     ]
+
+
+def test_a_code_among_streamed_rows_is_named_as_in_memory(tmp_path):
+    """In batches with many or few different numbers; a column with too many of them is left out."""
+    rows = pd.DataFrame({"pay": PAY, "patient_id": 1}).astype({"pay": int})
+    for i in range(3):
+        rows[110 * i : 110 * (i + 1)].to_parquet(tmp_path / f"part-{i}.parquet")
+    rows.to_parquet(tmp_path / "t.parquet")
+    pay = {"name": "pay", "type": "integer", "edges": [0, 1000], "top": True}
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({"attributes": [pay], "ignored": ["patient_id"]}))
+    found = []
+    for name in ("t.parquet", "part-*.parquet"):
+        notes = []
+        assert check(tmp_path / name, tmp_path / "d.yaml", notes=notes) == []
+        found.append([note for note in notes if "a mean with" in note])
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
+def test_a_column_of_many_numbers_is_left_out(monkeypatch):
+    pay = Domain.from_dict({"attributes": [{"name": "pay", "type": "integer", "edges": [0, 1000], "top": True}]})
+    assert len(list(overlooked_codes(pay, pd.DataFrame({"pay": PAY})))) == 1
+    monkeypatch.setattr(review, "MOST_NUMBERS", 9)
+    assert list(overlooked_codes(pay, pd.DataFrame({"pay": PAY}))) == []
 
 
 def test_means_of_dates_are_dates():

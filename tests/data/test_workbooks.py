@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from marginalia.data import datasets
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.cells import cells_of
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
@@ -87,3 +89,14 @@ def test_a_library_or_file_that_is_not_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(InputError, match="workbooks are read by openpyxl, which is not installed: pip install"):
         read_raw(tmp_path / "t.xlsx")
+
+
+def test_a_data_set_of_a_sweep_may_name_a_sheet(tmp_path):
+    path = book(tmp_path / "stays.xlsx", first=[["age"], [7]], second=[["age"], [8], [9]])
+    own = {"files": {"table": "stays.xlsx?sheet=second"}, "tasks": {"linear": {"target": "age"}}}
+    age = {"name": "age", "type": "integer", "labels": list(range(10))}
+    entry = parse_entry("own", own | {"domain": {"attributes": [age]}}, folder=tmp_path)
+    assert datasets.load(entry).table.column("age").tolist() == [8, 9]
+    path.unlink()
+    with pytest.raises(InputError, match=r"there is no file .*stays.xlsx; correct its path"):
+        datasets.load(entry)

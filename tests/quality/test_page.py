@@ -45,6 +45,13 @@ def made(tmp_path_factory):
     return quality, folder
 
 
+def test_a_code_that_counts_as_a_value_stands_on_top(made, tmp_path):
+    line = "private note: column 'pay': 99999 in 2 of 102 rows stands alone"
+    write_quality(tmp_path / "q.html", made[0], real_name="a", synthetic_name="b", codes=[line])
+    page = (tmp_path / "q.html").read_text()
+    assert "<li>column &#39;pay&#39;: 99999 in 2 of 102 rows stands alone</li>" in page
+
+
 @pytest.mark.slow
 def test_the_page_is_whole_and_says_that_it_is_private(made):
     quality, folder = made

@@ -60,7 +60,10 @@ def quality(
         codes = list(overlooked_codes(Domain.from_yaml(domain), samples[0].frame))
     if out is not None:
         write_quality(
-            out, found, real_name=named.name if named.location else Path(real).name, synthetic_name=synthetic.name
+            *(out, found),
+            real_name=named.name if named.location else Path(real).name,
+            synthetic_name=synthetic.name,
+            codes=codes,
         )
     content = found.to_dict() | ({"units": units} if units else {}) | ({"codes": codes} if codes else {})
     return Answer(content, [*_lines(found), *codes, *filter(None, [units]), *([f"page: {out}"] if out else [])])

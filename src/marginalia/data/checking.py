@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from marginalia.data.column import Column, PrivateBins
 from marginalia.data.domain import Domain
 from marginalia.data.encode import Batch, encode, known_labels, loss_lines, match_columns
 from marginalia.data.files import read_content
 from marginalia.data.keys import note_on_names, notes_on_keys
 from marginalia.data.reading import read_raw
-from marginalia.data.review import accepted_lines, overlooked_codes
+from marginalia.data.review import accepted_lines, overlooked_codes, overlooked_in_batches
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.bounded import sizes_of_units
 from marginalia.data.sources.opening import Data
 from marginalia.data.sources.stream import Stream
-from marginalia.data.units import Unit, kept_line, unit_sizes
+from marginalia.data.units import kept_line, unit_sizes
 from marginalia.errors import InputError
 
 
@@ -29,9 +31,9 @@ def check(
 
     Of a domain file with facts that are to be learned the rest is checked: what stands in these columns is no problem.
     To `notes` is added what `reviewed: true` accepts and which codes of no value count as values (see
-    `marginalia.data.review`; of rows in memory), what each fit will learn, which of its cells cannot be read and so
-    count as missing, what of a folder is not read, what cells lose (see `marginalia.data.encode`), how many rows are
-    left out of units, and a key of persons that is not declared as the unit.
+    `marginalia.data.review`; not of rows that a database counts), what each fit will learn, which of its cells cannot
+    be read and so count as missing, what of a folder is not read, what cells lose (see `marginalia.data.encode`), how
+    many rows are left out of units, and a key of persons that is not declared as the unit.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
@@ -55,7 +57,7 @@ def check(
             source = data.stream(domain.project(domain.names))
             if domain.unit is None:
                 notes += note_on_names(source.columns)
-            return _of_source(source, domain.unit, notes)
+            return _of_source(source, public, notes)
         frame = read_raw(file, public)
     except InputError as error:
         return [str(error)]
@@ -89,14 +91,16 @@ def _open_line(column: Column) -> str:
     return f"the edges of '{column.name}' ({private.rule}, at most {private.bins} bins, {ends})"
 
 
-def _of_source(source: Stream, unit: Unit | None, notes: list[str]) -> list[str]:
+def _of_source(source: Stream, domain: Domain, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
     if source.only_counts:
+        notes.append("codes of no value, such as 9999, are not looked for in rows that a database counts")
         return _of_counts(source)
     try:
         problems, n = source.problems(), source.n_rows
-        if unit is not None:
-            notes.append(kept_line(unit, sizes_of_units(source, unit)))
+        if domain.unit is not None:
+            notes.append(kept_line(domain.unit, sizes_of_units(source, domain.unit)))
+        notes += overlooked_in_batches(domain, source.raw(lambda size: np.arange(size)))
     except InputError as error:
         return [str(error)]
     notes += loss_lines(problems, n)

@@ -28,6 +28,7 @@ from platformdirs import user_cache_dir
 from marginalia.data.catalogue.entry import File, Package
 from marginalia.data.checksums import sha256_of
 from marginalia.data.files import atomic_path
+from marginalia.data.workbooks import sheet_of
 from marginalia.errors import InputError
 from marginalia.progress import bar, showing
 from marginalia.waiting import longest, too_long
@@ -252,15 +253,17 @@ def from_package(file: File) -> tuple[Path | None, str]:
 def find_local(file: File) -> Path | None:
     """Return a checked local copy of `file`, or None where only a download could help.
 
-    An absolute path is the user's own file: only that place is tried.
+    An absolute path is the user's own file: only that place is tried. It may name a sheet: ``/t/s.xlsx?sheet=2024``.
 
     >>> find_local(File(path="no/such/file.csv"))
     """
     if os.path.isabs(file.path):
         path = Path(file.path)
-        if not path.is_file():
-            raise UnreachableError(f"there is no file {path}; correct its path in the data set's entry")
-        _check_published(file, path, mend="correct the hash in the data set's entry, or restore the file")
+        workbook = sheet_of(path)
+        whole = path if workbook is None else Path(workbook[0])
+        if not whole.is_file():
+            raise UnreachableError(f"there is no file {whole}; correct its path in the data set's entry")
+        _check_published(file, whole, mend="correct the hash in the data set's entry, or restore the file")
         return path
     cache, mirror = _cache(), _mirror()
     for edition in file.editions:

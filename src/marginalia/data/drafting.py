@@ -28,8 +28,9 @@ from marginalia.errors import one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>", "NaT")
+MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>", "NaT", "k.A.")
 NUMBER_MARKS = (*MARKS, "None", "none", "-", "--", ".", "unknown", "missing")  # in text these may be categories
+TRUTHS = (*zip(values.WORDS[False], values.WORDS[True], strict=True), ("nein", "ja"), ("n", "j"), ("non", "oui"))
 FEW = 12  # distinct texts, up to which they are categories whatever they look like
 MANY = 50  # texts that may be told apart, before the others become `other`
 MOST = 0.9  # share of the values that decides for a type, or against a text
@@ -291,9 +292,9 @@ def _labelled(name: str, codes: Cells, own: ValueLabels, public: tuple[str, ...]
 
 
 def _of_truth(cells: _Cells) -> Drafted | None:
-    """Return a column of yes and no, in the words of `values.WORDS`; a 0 or a letter alone is none."""
+    """Return a column of yes and no, in the words of `TRUTHS`; a 0 or a letter alone is none."""
     words = {cells.texts[i].lower() for i in cells.known}
-    for pair in zip(values.WORDS[False], values.WORDS[True], strict=True):
+    for pair in TRUTHS:
         if words <= set(pair) and (len(words) == 2 or min(map(len, pair)) > 1):
             here = Counter({cells.texts[i]: int(cells.counts[i]) for i in cells.known})
             labels = max(

@@ -6,7 +6,7 @@ Every line holds exact facts of the private rows: it is for their owner, and no 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from marginalia.data.domain import Domain
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_NUMBERS = 1_000_000  # different ones of a column of streamed rows
 # Keys of a column that are no facts of its type.
 _OTHER_KEYS = ("name", "kind", "labels", "edges", "points", "size", "inferred", "reviewed", "missing", "special")
 
@@ -130,21 +131,55 @@ def overlooked_codes(domain: Domain, frame: pd.DataFrame) -> Iterator[str]:
     private note: column 'pay': 99999 in 2 of 102 rows stands alone at an end of the range; a mean with it is 2009.29, \
 without it 49.5; if it stands for no value, add `special: ["99999"]` to the column
     """
-    for column in domain:
-        if column.type not in NUMBERS or column.name not in frame.columns:
-            continue
-        if column.edges is None and not isinstance(column.private, PrivateBins):
-            continue
-        coder, cells = Coder(column.placeholder(), lenient=True), cells_of(frame[column.name], lenient=True)
-        numbers, counts = coder.numbers(cells)[0], cells.counts
-        ordinary = np.isfinite(numbers) & (coder.apart_codes(cells, numbers) < 0) & (counts > 0)
-        distinct, which = np.unique(numbers[ordinary], return_inverse=True)
-        rows = np.bincount(which, counts[ordinary]).astype(np.int64)
-        unit = column.counted_in
-        found = sentinels.of_numbers(distinct, rows) if unit is None else sentinels.of_times(distinct, rows, unit)
+    names = [column.name for column in domain if _has_bins(column) and column.name in frame.columns]
+    return overlooked_in_batches(domain, [{name: cells_of(frame[name], lenient=True) for name in names}])
+
+
+def overlooked_in_batches(domain: Domain, batches: Iterable[Mapping[str, Cells]]) -> Iterator[str]:
+    """Yield what `overlooked_codes` does, of rows that come in batches: the raw cells of each column.
+
+    A column with more than `MOST_NUMBERS` different numbers is left out: memory holds the numbers of the others.
+
+    >>> pay = Column("pay", 1, edges=(0, 500), top=True, type="integer")
+    >>> import pandas as pd
+    >>> batches = [{"pay": cells_of(pd.Series([i, 99999]))} for i in range(100)]
+    >>> [line.partition(" stands")[0] for line in overlooked_in_batches(Domain([pay]), batches)]
+    ["private note: column 'pay': 99999 in 100 of 200 rows"]
+    """
+    coders = {column.name: Coder(column.placeholder(), lenient=True) for column in domain if _has_bins(column)}
+    found = {name: (np.empty(0), np.empty(0, np.int64)) for name in coders}
+    n = 0
+    for batch in batches:
+        n += max((len(cells.which) for cells in batch.values()), default=0)
+        for name in found.keys() & batch.keys():
+            found[name] = _merged(found[name], _ordinary(coders[name], batch[name]))
+        found = {name: numbers for name, numbers in found.items() if len(numbers[0]) <= MOST_NUMBERS}
+    for name, (distinct, rows) in found.items():
+        column, unit = domain[name], domain[name].counted_in
+        codes = sentinels.of_numbers(distinct, rows) if unit is None else sentinels.of_times(distinct, rows, unit)
         known = {*(column.edges or ()), *(column.private.points if isinstance(column.private, PrivateBins) else ())}
-        if codes := [code for code in found if code.value not in known]:
-            yield _line(column, distinct, rows, codes, len(frame))
+        if codes := [code for code in codes if code.value not in known]:
+            yield _line(column, distinct, rows, codes, n)
+
+
+def _has_bins(column: Column) -> bool:
+    return column.type in NUMBERS and (column.edges is not None or isinstance(column.private, PrivateBins))
+
+
+def _ordinary(coder: Coder, cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the numbers among some cells that are no special values and no marks, and the rows of each."""
+    numbers, counts = coder.numbers(cells)[0], cells.counts
+    ordinary = np.isfinite(numbers) & (coder.apart_codes(cells, numbers) < 0) & (counts > 0)
+    return numbers[ordinary], counts[ordinary]
+
+
+def _merged(
+    first: tuple[NDArray[np.float64], NDArray[np.int64]], second: tuple[NDArray[np.float64], NDArray[np.int64]]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct numbers of both, ascending, and the rows of each."""
+    numbers, rows = (np.concatenate(both) for both in zip(first, second, strict=True))
+    distinct, which = np.unique(numbers, return_inverse=True)
+    return distinct, np.bincount(which, rows, minlength=len(distinct)).astype(np.int64)
 
 
 def _line(

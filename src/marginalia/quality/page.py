@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,14 @@ _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
 
 
-def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: str, synthetic_name: str) -> None:
+def write_quality(
+    path: str | os.PathLike[str],
+    quality: Quality,
+    *,
+    real_name: str,
+    synthetic_name: str,
+    codes: Sequence[str] = (),
+) -> None:
     """Write the page, atomically; the same arguments give the same bytes.
 
     Parameters
@@ -30,6 +38,8 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
     quality : Quality
     real_name, synthetic_name : str
         How the two tables are called on the page: their files.
+    codes : sequence of str
+        What stands for no value in the real rows and counts as a value; see `marginalia.data.review.overlooked_codes`.
     """
     domain, found = quality.real.domain, quality.examination
     text = certificate_page(quality.certificate, found) if quality.certificate is not None else []
@@ -40,7 +50,7 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         real_name=real_name,
         synthetic_name=synthetic_name,
         facts=_facts(quality),
-        notices=_notices(quality),
+        notices=[*(line.removeprefix("private note: ") for line in codes), *_notices(quality)],
         raw=quality.raw,
         raw_table=None if quality.raw is None else _raw_table(quality.raw),
         rule_table=None if quality.raw is None else _rule_table(quality.raw),
