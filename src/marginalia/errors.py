@@ -3,6 +3,7 @@
 import difflib
 import errno
 import re
+import sys
 from collections.abc import Iterable
 
 OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
@@ -61,6 +62,18 @@ class PrivacyError(RuntimeError):
 
 class PrivacyWarning(UserWarning):
     """Private rows are used outside of what the ledger of a fit covers."""
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` with which a warning of the calling function points at the line outside of this package.
+
+    >>> level_of_caller() > 0
+    True
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "marginalia":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def not_fitted(thing: object, call: str) -> Exception:

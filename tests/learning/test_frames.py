@@ -1,6 +1,7 @@
 """Data frames in, predictions in the target's own units out."""
 
 import json
+import math
 import sys
 import types
 import warnings
@@ -198,6 +199,14 @@ def test_what_is_refused_is_one_line(case):
     assert said in str(error.value)
     assert "\n" not in str(error.value)
     assert not hasattr(model, "coef_")  # the old fit does not pass for the new one
+
+
+def test_the_warning_names_the_line_of_the_caller():
+    with pytest.warns(DeprecationWarning, match="domain and the name of the target in fit") as found:
+        DPSGDRegressor(epsilon=math.inf, steps=1, selection="fixed", random_state=0).fit(
+            frame_of(), "pay", domain=DOMAIN
+        )
+    assert {one.filename for one in found} == {__file__}
 
 
 def test_the_domain_in_fit_is_deprecated():

@@ -22,7 +22,7 @@ from marginalia.data.domain import Domain, Public, public_domain
 from marginalia.data.encoding import Encoder, TaskName, widths
 from marginalia.data.reading import check_collected, is_frame, kind_of, with_text_names
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
-from marginalia.errors import InputError, not_fitted
+from marginalia.errors import InputError, level_of_caller, not_fitted
 from marginalia.learning.frames import check_labels, target_name, target_numbers, with_target
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.surroundings import join_family
@@ -151,7 +151,7 @@ class LinearLearner(BaseEstimator, ABC):
             warnings.warn(
                 f"domain and the name of the target in fit are deprecated: {name}(domain=..., target=...).fit(frame)",
                 DeprecationWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
         public = self.domain if domain is None else domain
         if isinstance(X, PrivateRows):
@@ -430,19 +430,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         return self._labels()[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     def score(self, X: Given, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted classes.
-
-        Parameters
-        ----------
-        X : Table, DataFrame or array-like of shape (n, p)
-        y : array-like of shape (n,) or str, optional
-            True classes; their column of a table or of a data frame where `y` is left out or is the name of the target.
-        sample_weight : array-like of shape (n,), optional
-
-        Returns
-        -------
-        float
-        """
+        """Return the accuracy of the predicted classes; the parameters are those of `LinearRegressor.score`."""
         from sklearn.metrics import accuracy_score
 
         true = self._with_true(X, y)
@@ -514,9 +502,9 @@ def _warn_of_long_rows(features: NDArray[np.float64], bound: float) -> None:
         warnings.warn(
             f"feature_bound is {bound:g} and most rows are more than {FAR:g} times as long: they are shrunk to it, "
             "which may leave little to learn from; scale the features by public bounds, or raise feature_bound to a "
-            "public one (this is said of private rows: keep it to yourself)",
+            "public one (this is a fact of the private rows: keep it to yourself)",
             UserWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 

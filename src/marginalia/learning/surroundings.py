@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import get_tags
 
-from marginalia.errors import PrivacyWarning
+from marginalia.errors import PrivacyWarning, level_of_caller
 
 _FIXED = ("PolynomialFeatures",)  # transformers that learn the number of columns only
 
@@ -78,7 +78,7 @@ def warn_of_surroundings(learner: Any) -> None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, PrivacyWarning, stacklevel=4)
+    warnings.warn(message, PrivacyWarning, stacklevel=level_of_caller())
 
 
 def _unique(names: Iterator[str]) -> list[str]:
