@@ -58,7 +58,7 @@ def test_parameters_of_a_learner_on_synthetic_rows_are_the_learners():
 def test_the_default_sweep_holds_every_method():
     (block,) = read(ROOT / "config.yaml").blocks()
     assert {choice.id for choice in block.methods} == {
-        *(m.id for m in BUILT_IN.values() if m.in_all),
+        *(m.id for m in BUILT_IN.values() if m.in_sweeps == "all"),
         "peer/opacus/dp_sgd",
     }
     plan(read(ROOT / "config.yaml"), {"sweep": {name: tasks_of(entry(name)) for name in AUTO}})

@@ -349,8 +349,8 @@ def predicted_widths(
     """Return half of the width of the 95 % interval for one cell of a typical marginal, by method; see `Advice.widths`.
 
     The noise of these methods does not depend on the rows, so it is read off a release of a table of one made-up row.
-    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all. Where the number of rows per unit
-    is chosen privately, the noise is that of the most.
+    Nothing is predicted for domains whose pairs have more than `MOST_PLANNED` cells in all. Where the number of rows
+    per unit is chosen privately, the noise is that of the most.
 
     >>> widths = predicted_widths(Domain.from_sizes({"a": 2, "b": 3}), epsilon=1.0, delta=1e-5, relation="add_remove")
     >>> sorted(widths), 0 < widths["residual_planner"] < widths["gaussian_marginals"] * 1.5

@@ -124,11 +124,7 @@ def init(
     from marginalia.data.reading import read_declared
     from marginalia.data.values import shown
 
-    target = out or file.with_suffix(".domain.yaml")
-    if target.exists():
-        raise InputError(f"{target} is there already; name another file by --out, or remove it")
-    if out is not None:
-        check_out(out, (".yaml", ".yml"), (file,))
+    target = _new_domain_file(file, out)
     frame, labels = read_declared(file)
     if frame.empty:
         raise InputError(f"{file}: the table has no rows")
@@ -166,6 +162,16 @@ def init(
     return Answer(content, lines)
 
 
+def _new_domain_file(file: Path, out: Path | None) -> Path:
+    """Return the domain file to write for a table or a description; raise if it is there or cannot be written."""
+    target = out or file.with_suffix(".domain.yaml")
+    if target.exists():
+        raise InputError(f"{target} is there already; name another file by --out, or remove it")
+    if out is not None:
+        check_out(out, (".yaml", ".yml"), (file,))
+    return target
+
+
 def import_domain(
     file: Annotated[Path, typer.Argument(help="Description of columns: JSON or YAML.")],
     out: Annotated[Path | None, typer.Option("--out", help="File to write; default: FILE.domain.yaml.")] = None,
@@ -185,11 +191,7 @@ def import_domain(
     from marginalia.data.files import write_text
     from marginalia.data.importing import as_yaml, read_description
 
-    target = out or file.with_suffix(".domain.yaml")
-    if target.exists():
-        raise InputError(f"{target} is there already; name another file by --out, or remove it")
-    if out is not None:
-        check_out(out, (".yaml", ".yml"), (file,))
+    target = _new_domain_file(file, out)
     found = read_description(file, format, table)
     public = Domain.from_dict(found.content(), where=str(file))
     write_text(target, as_yaml(found, file.name))

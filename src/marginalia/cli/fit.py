@@ -86,7 +86,10 @@ def synthesize(
     out: Annotated[Path, typer.Option("--out", help="CSV or Parquet file to write.")],
     options: FitOptions,
     rows: Annotated[
-        int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
+        int | None,
+        typer.Option(
+            "--rows", min=1, help="Number of synthetic rows; default: that of the table, or its private estimate."
+        ),
     ] = None,
     csv_safe: Annotated[
         bool,

@@ -293,7 +293,7 @@ class PrivateLearner(BudgetedLearner):
     feature_bound : float, default 1.0
         Arrays only: public bound of every row's 2-norm; longer rows are shrunk to it in `fit`. A table's bound
         follows from its domain and nothing is ever clipped. Where more than half of the rows are more than twice as
-        long a fit warns: that is said of the private rows, for their owner, and is no part of the release.
+        long a fit warns: that is a fact of the private rows, for their owner, and no part of the release.
 
     Examples
     --------

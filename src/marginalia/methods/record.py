@@ -200,10 +200,9 @@ class Method:
         Whether it runs where a configuration names no methods: on any table, under either relation, within minutes.
     sweep : mapping of str to value
         What its entry under ``methods: all``, that of the default sweep, holds besides its id.
-    in_sweeps : bool
-        False: in the library and its audits only, in no list or sweep.
-    in_all : bool
-        Whether ``methods: all`` means it, too; False: a sweep runs it where it is named.
+    in_sweeps : {"all", "named", "no"}
+        Whether ``methods: all`` names it, a sweep runs it only where it is named, or no sweep and no list has it (it is
+        in the library and its audits).
     peers : tuple of str
         Methods of other libraries that do the same under another name.
     audit : Audit
@@ -239,8 +238,7 @@ class Method:
     cost: Literal["cheap", "slow"] = "cheap"
     default: bool = False
     sweep: Mapping[str, Any] = field(default_factory=dict)
-    in_sweeps: bool = True
-    in_all: bool = True
+    in_sweeps: Literal["all", "named", "no"] = "all"
     peers: tuple[str, ...] = ()
     audit: Audit = field(default_factory=Audit)
     limits: Limits = Limits()

@@ -62,7 +62,7 @@ def _read(path: Path) -> dict[str, Method]:
 
 
 EVERY: dict[str, Method] = _read(Path(__file__).with_name("catalogue.toml"))
-BUILT_IN: dict[str, Method] = {name: m for name, m in EVERY.items() if m.in_sweeps}
+BUILT_IN: dict[str, Method] = {name: m for name, m in EVERY.items() if m.in_sweeps != "no"}
 DEFAULT = tuple(name for name, m in BUILT_IN.items() if m.default)
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from marginalia.data.column import Column
 from marginalia.data.domain import Domain
+from marginalia.data.rules.ranges import seconds_of
 from marginalia.data.rules.raw_rows import obeyed
 from marginalia.data.units import Numbers
-from marginalia.data.values import SECONDS
 from marginalia.progress import bar
 from marginalia.quality.causes import BAD, GOOD, WRONG, Facts, causes
 from marginalia.quality.cells import COARSE, FINE, Marginals, Partition, Values, distance, shares
@@ -327,8 +327,7 @@ def _fullest_bin(real: Values, attribute: Column) -> tuple[str, float]:
     open_ended = attribute.lenient and attribute.n_values == 1  # of a column that has no bins
     if attribute.edges is None or open_ended or not real.finite.size:
         return "", 0.0
-    unit = 1 if attribute.counted_in is None else SECONDS[attribute.counted_in]
-    edges = np.asarray(attribute.edges, dtype=float) * unit
+    edges = np.asarray(attribute.edges, dtype=float) * seconds_of(attribute)
     place = np.clip(np.searchsorted(edges, real.finite, side="right") - 1, 0, len(edges) - 2)
     counts = np.bincount(place, minlength=len(edges) - 1)
     fullest = int(counts.argmax())

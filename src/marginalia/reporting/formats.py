@@ -56,6 +56,15 @@ def span(values: Iterable[float]) -> str:
     return "–".join(dict.fromkeys(epsilon_name(v) for v in (*ordered[:1], *ordered[-1:]))) or "none"
 
 
+def with_error(mean: float, error: float, decimals: int) -> str:
+    """Return a mean with its standard error, both with so many decimals.
+
+    >>> with_error(0.0256, 0.0012, 3)
+    '0.026 ± 0.001'
+    """
+    return f"{mean:.{decimals}f} ± {error:.{decimals}f}"
+
+
 def format_cell(row: Any) -> str:
     """Return mean ± standard error of one aggregate row (a named tuple), to two digits of the standard error."""
     if row.k == 0:
@@ -63,7 +72,7 @@ def format_cell(row: Any) -> str:
     # A method without noise gives the same value in each trial but for its last bits, on some machines.
     if np.isfinite(row.stderr) and row.stderr > 1e-12 * abs(row.mean):
         decimals = int(np.clip(1 - np.floor(np.log10(row.stderr)), 2, 7))
-        text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
+        text = with_error(row.mean, row.stderr, decimals)
     else:
         text = f"{row.mean:.4g}"
     text += {"refuted": " ✗", "no": " †", "draft": " §", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(

@@ -92,7 +92,7 @@ class Settings(Strict):
     @classmethod
     def _names_are_entries(cls, value: Any) -> Any:
         words = {
-            "all": [{"id": m.id, **m.sweep} for m in BUILT_IN.values() if m.in_all],
+            "all": [{"id": m.id, **m.sweep} for m in BUILT_IN.values() if m.in_sweeps == "all"],
             "default": [{"id": m} for m in DEFAULT],
         }
         if isinstance(value, str) and value in words:

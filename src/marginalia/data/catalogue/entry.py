@@ -113,7 +113,7 @@ class Entry(Strict):
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says
     unit_type: KeyType | None = None  # of the values of that column
-    # Task to what was chosen on these rows, which a ranking then keeps apart. It is said of methods, and no part of the
+    # Task to what was chosen on these rows, which a ranking then keeps apart. It is about methods, and no part of the
     # data set: no job runs again for it.
     developed_on: dict[Literal["linear", "logistic"], str] = Field(default_factory=dict, exclude=True)
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import values
 from marginalia.data.coding import drawn_numbers, original_values, with_types
 from marginalia.data.column import Column
-from marginalia.data.rules.expressions import Expression
+from marginalia.data.rules.expressions import Expression, seconds_of_type
 from marginalia.data.rules.feasible import Codes, is_feasible, limits
 from marginalia.data.rules.ranges import Floats, Ranges, seconds_of
 from marginalia.data.rules.rules import Order, Rules, has_value
@@ -144,7 +143,6 @@ def _series(found: NDArray[Any], kind: str) -> pd.Series[Any]:
         return pd.Series(whole, dtype="Int64").mask(gone)
     if kind == "boolean":
         return pd.Series(whole == 1, dtype="boolean").mask(gone)
-    seconds = {"date": 86_400} | {f"timestamp in {unit}s": seconds for unit, seconds in values.SECONDS.items()}
-    times = (whole * seconds[kind]).astype("datetime64[s]")
+    times = (whole * seconds_of_type(kind)).astype("datetime64[s]")
     times[gone] = np.datetime64("NaT", "s")
     return pd.Series(times)

@@ -290,6 +290,16 @@ def _result_type(kind: str) -> str:
     return "number" if _NUMBERS.fullmatch(kind) else known.get(kind, "")
 
 
+def seconds_of_type(kind: str) -> int:
+    """Return the seconds of one step of a type of dates or times.
+
+    >>> seconds_of_type("date"), seconds_of_type("timestamp in hours")
+    (86400, 3600)
+    """
+    unit = "day" if kind == "date" else kind.removeprefix("timestamp in ").removesuffix("s")
+    return values.SECONDS[unit]  # type: ignore[index]
+
+
 def _arrow(column: Array, kind: str, integers: str) -> pa.Array:
     """Return values as an Arrow array of the column's type; the type follows from no value."""
     import pyarrow as pa
@@ -308,8 +318,9 @@ def _arrow(column: Array, kind: str, integers: str) -> pa.Array:
     if kind == "date":
         return pa.array(numbers.astype(np.int32), pa.int32(), mask=gone).cast(pa.date32())
     if kind != "integer":
-        (seconds,) = (n for unit, n in values.SECONDS.items() if kind == f"timestamp in {unit}s")
-        return pa.array((numbers * seconds).astype(np.int64), pa.int64(), mask=gone).cast(pa.timestamp("s"))
+        return pa.array((numbers * seconds_of_type(kind)).astype(np.int64), pa.int64(), mask=gone).cast(
+            pa.timestamp("s")
+        )
     return pa.array(numbers.astype(np.int64), pa.int64(), mask=gone)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of, plain_names
-from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
+from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell, with_error
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 from marginalia.sweep.metrics import METRICS
@@ -187,7 +187,7 @@ def _with_error(row: Any) -> tuple[str, str]:
     digits = max(0, -math.floor(math.log10(least)))
     if digits >= 7:
         return f"{row.mean:.4g} ± {row.stderr:.1g}", f"{row.next_mean:.4g}"
-    return f"{row.mean:.{digits}f} ± {row.stderr:.{digits}f}", f"{row.next_mean:.{digits}f}"
+    return with_error(row.mean, row.stderr, digits), f"{row.next_mean:.{digits}f}"
 
 
 def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
