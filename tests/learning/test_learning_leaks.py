@@ -24,6 +24,7 @@ from marginalia.learning.rows import ArrayRows, within_bounds
 from marginalia.methods import adaptive_margin as margin_descent
 from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
+from marginalia.methods.boosted_adassp import BoostedAdaSSPRegressor
 from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
@@ -56,6 +57,8 @@ REGRESSORS = {
     "ssp_published": lambda **given: SSPRegressor(calibration="published", **given),
     "ada_ssp": lambda **given: AdaSSPRegressor(target_bound=0.5, **given),
     "ada_ssp_published": lambda **given: AdaSSPRegressor(calibration="published", **given),
+    "boosted_adassp": lambda **given: BoostedAdaSSPRegressor(target_bound=0.5, rounds=3, **given),
+    "boosted_adassp_published": lambda **given: BoostedAdaSSPRegressor(calibration="published", rounds=3, **given),
     "hessian_mixing": lambda **given: HessianMixingRegressor(target_bound=0.5, **given),
     "hessian_mixing_published": lambda **given: HessianMixingRegressor(calibration="published", **given),
     "linear_mixing": LinearMixingRegressor,

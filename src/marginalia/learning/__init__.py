@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marginalia.methods.ada_ssp import AdaSSPRegressor as AdaSSPRegressor
     from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier as AdaptiveMarginClassifier
+    from marginalia.methods.boosted_adassp import BoostedAdaSSPRegressor as BoostedAdaSSPRegressor
     from marginalia.methods.dd_ssp import DDSSPClassifier as DDSSPClassifier
     from marginalia.methods.dd_ssp import DDSSPRegressor as DDSSPRegressor
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaSSPRegressor",
     "AdaptiveMarginClassifier",
+    "BoostedAdaSSPRegressor",
     "DDSSPClassifier",
     "DDSSPRegressor",
     "DPSGDClassifier",

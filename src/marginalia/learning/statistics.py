@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from marginalia.errors import InputError
-from marginalia.learning.rows import EXACT_ROWS, Integers, Rows
+from marginalia.learning.rows import EXACT_ROWS, Integers, Rows, TableRows, exact_unit, public_unit
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.relation import Neighbours, Relation
@@ -172,6 +172,61 @@ def smallest_eigenvalue(gram: Integers, unit: float, bound: float, rows: Rows, s
 
     # Under either relation: what leaves and what comes are both positive semidefinite.
     return SmallestEigenvalue(value, quantum, k * bound**2 + slack)
+
+
+@dataclass(frozen=True)
+class ClippedResiduals:
+    """Sums over all rows of x·(y - x·theta), residuals clipped to the target's public bound.
+
+    A record adds at most B·Y in L2 norm to a sum, whatever theta is.
+
+    Attributes
+    ----------
+    whole : ndarray of shape (n, p)
+        Rows in whole numbers of `unit`, rounded towards 0.
+    y : ndarray of shape (n,)
+    unit, bound : float
+        Public: the unit of the rows, and Y.
+
+    >>> from marginalia.learning.rows import ArrayRows
+    >>> residuals = ClippedResiduals.of(ArrayRows(np.array([[0.5], [-1.0]]), np.array([1.0, 0.5]), 1.0, 1.0))
+    >>> residuals.products(np.array([3.0])) * residuals.quantum  # residuals -0.5 and, clipped, 1
+    array([-1.25])
+    """
+
+    whole: Array
+    y: Array
+    unit: float
+    bound: float
+
+    @classmethod
+    def of(cls, rows: Rows) -> ClippedResiduals:
+        """Return the residuals of `rows`."""
+        if isinstance(rows, TableRows):
+            whole = rows.encoder.whole_design(rows.table.in_memory(), rows.unit).astype(np.float64)
+        else:
+            whole = np.trunc(rows.X / rows.unit)
+        return cls(whole, rows.y, rows.unit, rows.target_bound)
+
+    @property
+    def quantum(self) -> float:
+        """A power of two, of which sums are whole numbers; public."""
+        return self.unit * public_unit(self.bound)
+
+    def clipped(self, theta: Array) -> Array:
+        """Return the residual of each row, which depends on no other row: theta is rounded so that sums are exact."""
+        step = exact_unit(float(np.abs(theta).max()), len(theta), bits=15)
+        scores = self.whole @ np.rint(theta / step) * (step * self.unit)
+        return np.clip(self.y - scores, -self.bound, self.bound)
+
+    def products(self, theta: Array) -> Integers:
+        """Return the sum of each row times its residual rounded towards 0, shape (p,); exact, in units of `quantum`."""
+        factors = np.trunc(self.clipped(theta) / public_unit(self.bound))
+        total = np.zeros(self.whole.shape[1], np.int64)
+        for start in range(0, len(self.whole), EXACT_ROWS):
+            rows = slice(start, start + EXACT_ROWS)
+            total += (self.whole[rows].T @ factors[rows]).astype(np.int64)
+        return total
 
 
 def one_against_rest(XX: Array, XY: Array, *, ridge: float = 0.0) -> Array:

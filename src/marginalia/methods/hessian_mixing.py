@@ -16,9 +16,9 @@ from scipy.optimize import minimize_scalar
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import InterceptLearner
-from marginalia.learning.rows import EXACT_ROWS, Integers, Rows, TableRows, exact_unit, public_unit
+from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array
-from marginalia.learning.statistics import mirrored, smallest_eigenvalue
+from marginalia.learning.statistics import ClippedResiduals, mirrored, smallest_eigenvalue
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
 from marginalia.privacy.costs import composed_epsilon
@@ -249,14 +249,13 @@ class HessianMixingRegressor(Mixing):
         p, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
         size = sketch_size(p, self.rounds, session.ledger.remaining_budget()[1])
         plan = self._plan(size, self.rounds, session, gradients=True)
-        whole, unit = _whole_rows(rows)
+        residuals = ClippedResiduals.of(rows)
         gram, x_unit, _ = rows.whole_gram()
         moments = self._sketches(gram[:p, :p], x_unit, B, plan, rows, session)
         most = session.neighbours.sum_sensitivity(B * Y, 2 * B * Y)
-        residual_unit = public_unit(Y)
         gradient = session.gaussian_run(
-            lambda theta: _sum_of_products(whole, _clipped_residuals(whole, unit, rows.y, theta, Y) / residual_unit),
-            quantum=unit * residual_unit,
+            residuals.products,
+            quantum=residuals.quantum,
             sensitivity=most,
             sigma=plan.gradient * (most if self.calibration == "tight" else B * Y),
             steps=self.rounds,
@@ -270,29 +269,3 @@ class HessianMixingRegressor(Mixing):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         checks.count("rounds", self.rounds)
-
-
-def _whole_rows(rows: Rows) -> tuple[Array, float]:
-    """Return X in whole numbers of a public unit, rounded towards 0, and the unit."""
-    if isinstance(rows, TableRows):
-        return rows.encoder.whole_design(rows.table.in_memory(), rows.unit).astype(np.float64), rows.unit
-    return np.trunc(rows.X / rows.unit), rows.unit
-
-
-def _clipped_residuals(whole: Array, unit: float, y: Array, theta: Array, bound: float) -> Array:
-    """Return the residual of each row, which depends on no other row: theta is rounded so that sums are exact."""
-    step = exact_unit(float(np.abs(theta).max()), len(theta), bits=15)
-    return np.clip(y - whole @ np.rint(theta / step) * (step * unit), -bound, bound)
-
-
-def _sum_of_products(whole: Array, factors: Array) -> Integers:
-    """Return the sum of rows of whole numbers, each times a factor that is rounded towards 0; exact.
-
-    >>> _sum_of_products(np.array([[1.0, 2.0], [3.0, 0.0]]), np.array([2.5, -1.0]))
-    array([-1,  4])
-    """
-    total = np.zeros(whole.shape[1], np.int64)
-    for start in range(0, len(whole), EXACT_ROWS):
-        rows = slice(start, start + EXACT_ROWS)
-        total += (whole[rows].T @ np.trunc(factors[rows])).astype(np.int64)
-    return total
