@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from marginalia.data.catalogue.discretize import discretize, top_coded
 from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.coding import bin_codes
+from marginalia.data.table import RawTable
 from marginalia.errors import InputError
 
 edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(
@@ -55,13 +56,19 @@ def test_prepared_columns_get_the_codes_of_a_domain_file(column, raw, codes):
     assert table.domain["c"].type is None
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [{}, {"attributes": [{"name": "y", "type": "string", "labels": "private"}]}, {"domain": {"y": 2}}],
-)
-def test_an_entry_with_a_reader_lists_its_public_columns(columns):
-    with pytest.raises(InputError, match=r"'toy': attributes: list the columns of source 'arff', with public labels"):
+@pytest.mark.parametrize("columns", [{}, {"domain": {"y": 2}}])
+def test_an_entry_with_a_reader_lists_its_columns(columns):
+    with pytest.raises(InputError, match=r"'toy': attributes: list the columns of source 'arff'"):
         parse_entry("toy", {"source": "arff", "tasks": {"linear": {"target": "y"}}, **columns})
+
+
+def test_prepared_columns_to_be_learned_stay_raw():
+    columns = [{"name": "x", "type": "number", "edges": {"private": "uniform", "bins": 4}}, {"name": "y", "size": 2}]
+    entry = Entry(name="toy", source="arff", tasks={"linear": {"target": "y"}}, attributes=columns)
+    table = discretize(pd.DataFrame({"left out": [1.0], "x": [0.25], "y": [1]}), entry)
+    assert isinstance(table, RawTable)
+    assert table.frame.to_dict("list") == {"x": [0.25], "y": [1]}
+    assert [column.name for column in table.domain.open_columns] == ["x"]
 
 
 def test_keys_of_raw_columns_are_unknown():

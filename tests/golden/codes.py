@@ -18,6 +18,7 @@ from marginalia.data import Domain, Table
 from marginalia.data.catalogue import catalogue
 from marginalia.data.datasets import load
 from marginalia.data.download import UnreachableError, find_local
+from marginalia.data.table import RawTable, Rows
 from marginalia.errors import InputError
 from tests.data.made_columns import in_arrow, in_int96, in_pandas
 from tests.data.odd_cells import ATTRIBUTES, DUCKDB, OBJECTS, arrow_pools
@@ -61,10 +62,17 @@ def catalogue_values(group: str) -> dict[str, str]:
         return {}
     tables = {"rows": loaded.table, "test rows": loaded.released_test}
     return {
-        name: f"{table.n_rows} {digest(table.codes.astype('<i8').tobytes())} domain {digest(table.domain.to_dict())}"
+        name: f"{table.n_rows} {digest(content(table))} domain {digest(table.domain.to_dict())}"
         for name, table in tables.items()
         if table is not None
     }
+
+
+def content(table: Rows) -> bytes:
+    """Return the codes of a table, or the numbers of raw rows that a fit codes."""
+    if isinstance(table, RawTable):
+        return table.frame.to_numpy("<f8").tobytes()
+    return table.codes.astype("<i8").tobytes()
 
 
 # --- odd cells ----------------------------------------------------------------------------------------------------

@@ -88,7 +88,46 @@ def _content() -> dict[str, Any]:
 
     text = (resources.files("marginalia.data.catalogue") / "catalogue.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {name: item for name, item in yaml.load(text, Loader=loader).items() if not name.startswith(".")}
+    content = yaml.load(text, Loader=loader)
+    return {k: item for k, item in content.items() if not k.startswith(".")} | regression_tables(
+        content[".hessian_mix"]
+    )
+
+
+def regression_tables(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of tables of numbers: their target is called y, and bins of the features are learned.
+
+    Parameters
+    ----------
+    given : mapping
+        ``url``: the folder of the files; ``shared``: keys of every entry; ``tables``: from ids to what differs.
+
+    >>> table = {"title": "T", "file": "t.txt", "sha256": "0" * 64, "rows": 9, "features": 2, "y": "price"}
+    >>> given = {"url": "https://host/", "shared": {}, "tables": {"t@hessian_mix": {**table, "bounds": [0, 5]}}}
+    >>> [column["name"] for column in regression_tables(given)["t@hessian_mix"]["attributes"]]
+    ['x1', 'x2', 'y']
+    """
+    entries = {}
+    for name, table in given["tables"].items():
+        file = table["file"]
+        learned = {"kind": "numeric", "type": "number", "edges": {"private": "uniform", "bins": 32}}
+        target = {"kind": "numeric", "type": "number", "edges": {"bins": 64, "bounds": table["bounds"]}}
+        entries[name] = {
+            **given["shared"],
+            "title": table["title"],
+            "description": f"{table['title']}, {table['features']} numbers; y is {table['y']}",
+            "files": {
+                "table": {"path": f"hessian_mix/{file}", "url": given["url"] + file, "sha256": table["sha256"]},
+            },
+            "tasks": {"linear": {"target": "y"}},
+            "rows": table["rows"],
+            "options": {key: table[key] for key in ("comma", "scaled", "target") if key in table},
+            "attributes": [
+                *({"name": f"x{j + 1}", **learned} for j in range(table["features"])),
+                {"name": "y", **target, "bottom": True, "top": True},
+            ],
+        }
+    return entries
 
 
 def title(name: str) -> str:

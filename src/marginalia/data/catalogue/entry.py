@@ -147,8 +147,8 @@ class Entry(Strict):
             declared = self.declared
         except InputError as error:
             raise ValueError(str(error)) from None
-        if self.source != "coded" and (self.domain or declared is None or declared.is_open):
-            raise ValueError(f"attributes: list the columns of source '{self.source}', with public labels or edges")
+        if self.source != "coded" and (self.domain or declared is None):
+            raise ValueError(f"attributes: list the columns of source '{self.source}'")
         if self.source != "coded" and (self.unit or self.rows_per_unit or self.unit_type):
             raise ValueError(f"unit: rows of source '{self.source}' are single ones")
         if self.source == "coded":
