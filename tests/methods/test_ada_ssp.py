@@ -6,7 +6,7 @@ from learning_helpers import assert_reference_mean, scores_of
 
 from marginalia.data.encoding import Encoder
 from marginalia.learning import AdaSSPRegressor, OLSRegressor
-from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
 
 SPENT = {  # certified epsilon at nominal .05, .1, .5, 1, 2
     ("paper_constants", "add_remove"): (0.0210, 0.0453, 0.2640, 0.5619, 1.2008),
@@ -122,3 +122,18 @@ def test_golden_errors(released, task, variant):
 @pytest.mark.parametrize("task", GOLDEN, ids=lambda task: task[0])
 def test_golden_errors_at_every_epsilon(released, task, variant):
     assert_golden(released(task[0]), task, variant, [e for e in GOLDEN[task][variant] if e not in FAST])
+
+
+def test_exact_thirds_are_the_baseline_of_lev_et_al(table):
+    """Exact noise for (epsilon/3, delta/3) of each release; together they cost 0.56 of epsilon."""
+    model = AdaSSPRegressor(
+        calibration="published", variant="exact_thirds", delta=1e-6, relation="add_remove", random_state=0
+    ).fit(table, "pay")
+    B = model.ledger_.events[1].sensitivity ** 0.5
+    multipliers = [e.sigma / s for e, s in zip(model.ledger_.events, (B**2, B**2, B), strict=True)]
+    assert multipliers == pytest.approx([gaussian_sigma(1 / 3, 1e-6 / 3)] * 3)
+    assert model.ledger_.epsilon_spent == pytest.approx(0.564, abs=1e-3)
+    [released] = [m.values for m in model.measurements_ if m.label == "smallest eigenvalue"]
+    d, sigma = model.n_features_in_, multipliers[0] * B**2
+    lowest = max(0.0, float(released) - sigma**2 / B**2)
+    assert model.ridge_ == pytest.approx(max(0.0, sigma * math.sqrt(d * math.log(20 * d**2 * 1e6)) - lowest))

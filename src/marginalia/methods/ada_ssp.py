@@ -11,7 +11,7 @@ from marginalia.learning.private import InterceptLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import NoisySums, release_apart, smallest_eigenvalue, statistic_sensitivities
-from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
 from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.session import Session
 
@@ -31,10 +31,11 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
         As in `InterceptLearner`.
     target_bound : float, default 1.0
         Arrays only: public bound of |y|; y is clipped to it in `fit`.
-    variant : {"code_constants", "paper_constants"}, default "code_constants"
+    variant : {"code_constants", "paper_constants", "exact_thirds"}, default "code_constants"
         Which published constants, with ``calibration="published"``: a third of the budget for each release (the
-        paper), or 95 % of the last two thirds for X'X and 5 % for X'y (the authors' code). Under "tight" the three
-        releases get equal shares of exact Gaussian DP.
+        paper), or 95 % of the last two thirds for X'X and 5 % for X'y (the authors' code). "exact_thirds" is the
+        baseline of Lev et al. (2026): exact noise at (epsilon/3, delta/3) for each release, and the eigenvalue less
+        the variance of its noise. Under "tight" the three releases get equal shares of exact Gaussian DP.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     """
 
     UNITS = True
-    VARIANTS = ("code_constants", "paper_constants")
+    VARIANTS = ("code_constants", "paper_constants", "exact_thirds")
 
     target_bound: float = 1.0
     variant: str = "code_constants"
@@ -79,9 +80,13 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
             eig, xx, xy = (
                 s * bound for s, bound in zip(self._multipliers(epsilon, delta), (B**2, B**2, B * Y), strict=True)
             )
-            L = math.log(6 / delta)
-            shift = 3 * L * B**2 / epsilon
-            ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / epsilon
+            if self.variant == "exact_thirds":
+                shift = eig**2 / B**2
+                ceiling = eig * math.sqrt(d * math.log(20 * d**2 / delta))
+            else:
+                L = math.log(6 / delta)
+                shift = 3 * L * B**2 / epsilon
+                ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / epsilon
 
         noisy = session.gaussian(
             least.value, quantum=least.quantum, sensitivity=least.sensitivity, sigma=eig, label="smallest eigenvalue"
@@ -94,6 +99,9 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
 
     def _multipliers(self, epsilon: float, delta: float) -> tuple[float, float, float]:
         """Return the published noise multipliers of the eigenvalue, of X'X and of X'y."""
+        if self.variant == "exact_thirds":
+            exact = gaussian_sigma(epsilon / 3, delta / 3)
+            return exact, exact, exact
         third = 3 * math.sqrt(math.log(6 / delta)) / epsilon
         if self.variant == "paper_constants":
             return third, third, third

@@ -6,9 +6,30 @@ import numpy as np
 import pytest
 from contract import check_experiment
 
+from marginalia.data.catalogue import catalogue
 from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED, LABEL, PARITIES, RESIDUAL, TAB_PE, made
+from marginalia.sweep.prepare import prepare_dataset
 
 SMALL = {"recent_rivals": {"datasets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
+
+LEAST_SQUARES = {
+    "recent_least_squares": {
+        "datasets": ("servo@hessian_mix",),
+        "epsilons": (1.585,),
+        "learned_epsilons": (1.585,),
+        "trials": 2,
+        "learned_trials": 1,
+    }
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEAST_SQUARES)
+def test_least_squares_runs_small(name, tmp_path, mirror, monkeypatch):
+    monkeypatch.setenv("MARGINALIA_MIRROR", str(mirror))
+    for dataset in LEAST_SQUARES[name]["datasets"]:
+        prepare_dataset(catalogue.entry(dataset).model_dump(), tmp_path / dataset)
+    check_experiment(name, LEAST_SQUARES[name], tmp_path)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Names
+from marginalia.papers.recent import recent_least_squares
 from marginalia.papers.recent.recent_rivals import AIM, ID, MST, PRIVBAYES, TAB_PE, named
 from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import rows_where
@@ -43,13 +44,13 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
     short = {name.replace(f"{ID}_", "recent_"): table for name, table in tables.items()}
     path = Path(__file__).with_name("claims.yaml")
-    return claims.verdicts(path, JUDGES, short, studies=("differences", "time"), names=Names(named))
+    return claims.verdicts(path, JUDGES, short, studies=("differences", "time", "least_squares"), names=Names(named))
 
 
 VERDICTS = Experiment(
     id="recent_verdicts",
     paper="recent",
     tables=verdicts,
-    needs=(ID,),
+    needs=(ID, recent_least_squares.ID),
     title="Claims of 2025 and 2026",
 )

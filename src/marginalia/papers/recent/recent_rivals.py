@@ -184,7 +184,7 @@ def differences(rows: Frame) -> Frame:
 def named(name: str) -> str:
     """Return the name of a table for readers."""
     kind, _, k = name.partition("_")
-    if name in SETS:
+    if name in SETS or "@" in name:
         return title(name).split(" (")[0]
     return f"{kind} of {k}"
 
