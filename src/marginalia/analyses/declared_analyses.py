@@ -97,10 +97,10 @@ class DeclaredAnalyses(Synthesizer):
         self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
 
     def _needed(self, rows: PrivateRows) -> PrivateRows:
-        """Return the columns of the formulas: what of others is open need not be learned."""
+        """Return the columns of the formulas, and of weights: what of others is open need not be learned."""
         if not isinstance(rows, RawTable):
             return rows
-        needed = Analyses.parse(self.analyses).names(rows.domain)
+        needed = {*Analyses.parse(self.analyses).names(rows.domain), rows.domain.weights}
         return rows.project([name for name in rows.names if name in needed])
 
     def _release(self, table: CountSource, session: Session) -> None:
