@@ -57,7 +57,7 @@ def oracle(table):
     return smf.glm(FORMULA, frame, family=sm.families.Binomial()).fit(tol=1e-13)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", others_slow(RELATIONS, "replace_one"))
 def test_at_a_huge_epsilon_it_is_what_statsmodels_fits_to_the_rows(table, relation):
     made = fitted(table, ASKED, 1e6, relation)
     found = {c.name: c.estimate for c in regression(made, FORMULA, family="binomial").coefficients}
@@ -219,7 +219,7 @@ def test_without_noise_every_bounded_interval_holds_the_solution():
     """Random rows of any shape, points near and far: what is of second order is never larger than allowed."""
     rng = np.random.default_rng(0)
     bounded = close = 0
-    for _ in range(300):
+    for _ in range(100):
         p, n = int(rng.integers(1, 5)), 40
         X = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, p - 1)) ** rng.choice([1, 5], p - 1)])
         counts = rng.pareto(1.0, n) * 100
@@ -235,8 +235,8 @@ def test_without_noise_every_bounded_interval_holds_the_solution():
         close += (
             bool(np.isfinite(ends).all()) and np.abs(X @ (truth - point.b)).max() > 0.5 * point.distance_bound(0.95).R
         )
-    assert bounded > 100
-    assert close > 20, (bounded, close)
+    assert bounded > 33
+    assert close > 6, (bounded, close)
 
 
 def test_the_worst_noise_in_its_ball_just_reaches_the_bounds():

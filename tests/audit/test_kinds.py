@@ -17,9 +17,9 @@ KINDS = {
 }
 
 
+@pytest.mark.usefixtures("quick_audits")
 @pytest.mark.parametrize(("method", "relation", "frame"), KINDS.values(), ids=KINDS)
 def test_nothing_is_found(method, relation, frame):
-    """False alarm at most 1e-6 for each of a few checks."""
     plain = (s for s in subjects(method) if not s.variant and s.relation == relation)
     subject = replace(next(plain), frames=(frame,))
     assert audit(subject, 17).findings == ()  # two groups of tables

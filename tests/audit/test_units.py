@@ -16,6 +16,7 @@ def of_patients(method):
     return [subject for subject in subjects(method) if "patients" in subject.variant]
 
 
+@pytest.mark.usefixtures("quick_audits")
 @pytest.mark.parametrize("method", ["independent", "privbayes", "swift"])
 def test_releases_on_rows_of_patients_have_no_findings(method):
     for subject in of_patients(method):

@@ -43,9 +43,9 @@ def test_several_methods_at_another_delta(call):
 
 
 def test_findings_are_explained_and_counted(call):
-    code, out, _ = call("toys.py:ExactCounts", "--tables", 3)
+    code, out, _ = call("toys.py:NoRelease", "--tables", 3)
     assert code == 1
-    assert "leak: something visible depends on the rows" in out
+    assert "unreleased: the method reads the rows and charges no release" in out
     assert "mend: " in out
     assert json.loads(Path("toys.py.audit.json").read_text())["findings"] > 0
 

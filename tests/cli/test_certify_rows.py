@@ -30,13 +30,15 @@ from marginalia.sweep.run import run_job
 TASKS = (Task("linear", "b"), Task("logistic", "y"))
 
 
-def swept(folder, methods):
+def swept(folder, methods, epsilons=(1, 2)):
     """Run a small sweep; return the paths of its records."""
     rng = np.random.default_rng(0)
     domain = Domain([Column("a", 3), Column("b", 4, "numeric"), Column("y", 2)])
     table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
     Prepared("toy", table, TASKS).save(folder / "data")
-    config = parse({"relation": "add_remove", "datasets": ["toy"], "trials": 2, "epsilons": [1, 2], "methods": methods})
+    config = parse(
+        {"relation": "add_remove", "datasets": ["toy"], "trials": 2, "epsilons": epsilons, "methods": methods}
+    )
     paths = []
     for job in plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values():
         paths.append(folder / "records" / job.group / f"{job.batch}.parquet")
@@ -52,8 +54,14 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def learners(results):
+def every_learner(results):
     return results / "records" / "learners" / "all.parquet"
+
+
+@pytest.fixture(scope="module")
+def learners(tmp_path_factory):
+    (path,) = swept(tmp_path_factory.mktemp("learners"), ["ssp"], epsilons=(1,))
+    return path
 
 
 def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: given):
@@ -67,8 +75,8 @@ def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: 
 
 
 @pytest.mark.slow
-def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
-    code, out, err = call("certify", learners)
+def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, every_learner):
+    code, out, err = call("certify", every_learner)
     assert (code, err) == (1, "")  # published constants spend more
     head, *lines, relation, last = out.splitlines()
     assert relation.startswith("add_remove: the number of rows is private")
@@ -76,7 +84,7 @@ def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
         *("dataset", "method", "arm", "requested", "stored", "recomputed", "second", "arithmetic", "randomness"),
         "verdict",
     ]
-    private = read_records([learners]).query("calibration != 'none'")
+    private = read_records([every_learner]).query("calibration != 'none'")
     assert len(lines) == len(private.drop_duplicates(["method", "variant", "calibration", "epsilon"])) > 4
     ssp = next(line.split() for line in lines if line.split()[1:3] == ["ssp", "tight"])
     assert ssp[2:6] == ["tight", "add_remove", "1", "1"]
@@ -218,8 +226,8 @@ def test_ideal_arithmetic_that_a_row_does_not_own_up_to(call, learners, tmp_path
 
 
 @pytest.mark.slow
-def test_what_holds_no_certificates_is_one_line(call, learners, tmp_path):
-    frame = read_records([learners])
+def test_what_holds_no_certificates_is_one_line(call, every_learner, tmp_path):
+    frame = read_records([every_learner])
     public = [ResultRecord(**row) for row in frame[frame["calibration"] == "none"].to_dict("records")]
     write_records(tmp_path / "public.parquet", public)
     frame[["value"]].to_parquet(tmp_path / "other.parquet")

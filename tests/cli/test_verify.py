@@ -36,7 +36,13 @@ CONFIG = {
     "epsilons": [1, 2],
     "trials": 3,
     "studies": {"toy_coins": {"n": 20}},
-    "methods": ["ols", "ssp", {"id": "ssp", "calibration": "published"}, "mst", {"id": "dd_ssp", "source": "mst"}],
+    "methods": [
+        "ols",
+        "ssp",
+        {"id": "ssp", "calibration": "published"},
+        "independent",
+        {"id": "dd_ssp", "source": "independent"},
+    ],
 }
 
 
@@ -243,12 +249,12 @@ def test_a_certificate_that_claims_too_much_is_found(verify):
     """The rows of one run say, with its tables, that less was spent than its events cost."""
 
     def change(folder):
-        edit(folder, lambda rows: (rows["method"] == "mst") & (rows["epsilon"] == 1), epsilon_spent=0.5)
+        edit(folder, lambda rows: (rows["method"] == "independent") & (rows["epsilon"] == 1), epsilon_spent=0.5)
         writers.write_sweep(read(folder / "rows.parquet").records, folder / "tables")
 
     code, out, _ = verify(change=change)
     assert code == 1
-    assert re.search(r"DIFFERENT: certificate of .*mst.*: the row says epsilon 0.5 was spent", out)
+    assert re.search(r"DIFFERENT: certificate of .*independent.*: the row says epsilon 0.5 was spent", out)
 
 
 def test_the_removed_rerun_names_the_alternative(call):
@@ -378,12 +384,14 @@ def test_what_an_uncertified_run_spent_is_held_against_its_events(verify):
 def test_the_certificate_of_another_method_is_no_proof(verify):
     def change(folder):
         rows = pq.read_table(folder / "rows.parquet").to_pandas()
-        mst = rows[(rows["method"] == "mst") & (rows["task"] == "") & (rows["epsilon"] == 1)]["certificate"].iloc[0]
-        edit(folder, lambda rows: (rows["method"] == "ssp") & (rows["epsilon"] == 1), certificate=mst)
+        independent = rows[(rows["method"] == "independent") & (rows["task"] == "") & (rows["epsilon"] == 1)][
+            "certificate"
+        ].iloc[0]
+        edit(folder, lambda rows: (rows["method"] == "ssp") & (rows["epsilon"] == 1), certificate=independent)
 
     code, out, _ = verify(change=change)
     assert code == 1
-    assert "the row is of ssp, its certificate of MST" in out
+    assert "the row is of ssp, its certificate of Independent" in out
 
 
 @pytest.mark.slow

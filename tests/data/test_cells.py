@@ -127,13 +127,13 @@ def fired(pool, take, rng, pairs):
 
 def test_replay_of_columns_of_objects():
     rng = np.random.default_rng(0)
-    assert fired(OBJECTS, lambda rows: objects([OBJECTS[i] for i in rows]), rng, 2000) == []
+    assert fired(OBJECTS, lambda rows: objects([OBJECTS[i] for i in rows]), rng, 800) == []
 
 
 def test_replay_of_arrow_columns():
     rng, pools = np.random.default_rng(2), list(arrow_pools())
     for pool in pools:
-        assert fired(pool, lambda rows, pool=pool: taken(pool, rows), rng, 2000 // len(pools)) == []
+        assert fired(pool, lambda rows, pool=pool: taken(pool, rows), rng, 800 // len(pools)) == []
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Counts, and releases, are the same from wherever the rows lie."""
 
-import ast
 import gzip
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +65,8 @@ def test_counts_are_those_of_the_table(table, files, cache_bytes, expected, monk
 
 
 def test_counts_come_from_a_table_or_a_stream():
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    bases = {node.name: {ast.unparse(base) for base in node.bases} for node in classes}
+    heads = (re.findall(r"^ *class (\w+)\((.*?)\):", p.read_text("utf-8"), re.M | re.S) for p in SOURCE.rglob("*.py"))
+    bases = {name: set(re.findall(r"[\w.]+", of)) for found in heads for name, of in found}
     assert {name for name, of in bases.items() if of & {"CountSource", "Table", "Stream"}} == {"Table", "Stream"}
 
 

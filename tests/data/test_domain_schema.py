@@ -5,18 +5,17 @@ After a change of the keys: python tests/data/test_domain_schema.py writes the f
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Domain
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "workflow" / "schemas" / "domain.schema.json"
-SCHEMA = Draft202012Validator(Domain.json_schema())
 
 
 def domains():
@@ -37,8 +36,15 @@ def domains():
             yield path.name, content
 
 
+@cache
+def schema():
+    from jsonschema import Draft202012Validator  # seconds, which no other process of the tests needs to spend
+
+    return Draft202012Validator(Domain.json_schema())
+
+
 def errors(content):
-    return [error.message for error in SCHEMA.iter_errors(json.loads(json.dumps(content, default=str)))]
+    return [error.message for error in schema().iter_errors(json.loads(json.dumps(content, default=str)))]
 
 
 def test_every_domain_of_the_repository_satisfies_the_schema():

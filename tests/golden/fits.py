@@ -21,7 +21,7 @@ SLOW = (
 
 
 def groups() -> list[str]:
-    """Return the methods, and the slow fits as a group of their own."""
+    """Return the methods, and the slow fits as a group of their own: a few, and all but the first table of each fit."""
     from marginalia.methods.registry import EVERY
 
     return [*EVERY, "slow"]
@@ -50,8 +50,9 @@ def _chosen(group: str) -> Iterator[tuple[Any, Any]]:
 
     for name in EVERY if group == "slow" else [group]:
         for subject in subjects_of(name):
-            if (subject.title in SLOW) == (group == "slow"):
-                yield from ((subject, frame) for frame in subject.frames)
+            for frame in subject.frames:
+                if (subject.title in SLOW or frame is not subject.frames[0]) == (group == "slow"):
+                    yield subject, frame
 
 
 def subjects_of(name: str) -> Iterator[Any]:

@@ -271,7 +271,7 @@ def test_a_method_that_measures_no_marginals_says_so(table):
         regression(made, FORMULA)
 
 
-@pytest.mark.parametrize("family", others_slow(["gaussian", "binomial"]))
+@pytest.mark.parametrize("family", others_slow(["gaussian", "binomial"], "binomial"))
 def test_sets_that_noise_may_leave_open_are_given_as_unbounded(family):
     """Every set where kappa is below the quantile, and there only."""
     drawn = Redrawn(numeric(table_of(SIZES, 300, seed=1)), pairs("abd"), 20.0)

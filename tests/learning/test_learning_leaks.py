@@ -145,13 +145,12 @@ def test_only_releases_show(name, relation):
     if not name.endswith("published"):
         assert first.model.ledger_.certified
     star, center = ([replay(fit(*rows), first) for rows in group] for group in neighbours(X, y, relation))
-    for other in (*star, *center):
-        assert_same(first, other)
     for i, one in enumerate(star):
         for two in (*center, *star[i + 1 :]):
             assert_moves(one, two)
-    for number, rows in enumerate(unrelated(name, relation)):  # other Poisson samples too: they are secret
-        assert_same(first, replay(fit(*rows), first, evaluate=False, secret=number + 1))
+    rows = enumerate(unrelated(name, relation), 1)  # other Poisson samples too: they are secret
+    far = (replay(fit(*of), first, evaluate=False, secret=number) for number, of in rows)
+    assert_same(first, *star, *center, *far)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -481,7 +480,7 @@ def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, e
 
     Of teachers with three rows, no two may change their minds for one row that is replaced.
     """
-    n, T = 24, 5
+    n, T = 12 if each == 1 else 24, 5
     X = np.random.default_rng(0).uniform(0.5, 1, (n, 1))
     y = np.arange(n) % 2
 

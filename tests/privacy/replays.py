@@ -20,6 +20,7 @@ from marginalia.data.table import Table
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
 
+PRIVATE = (BitSource, Randomness, Table)
 SAMPLED = (0, *range(40, 1000))  # places of rows in every Poisson sample: tests replace the first or remove the last
 
 
@@ -65,11 +66,13 @@ def assert_booked(result: ReplayResult) -> None:
         assert math.isclose(cost, charged[kind], rel_tol=TOLERANCE), f"{kind}: {cost} of {charged[kind]}"
 
 
-def assert_same(first: ReplayResult, other: ReplayResult) -> None:
-    """Assert that two models show the same, bit by bit."""
-    one, two = seen(first.model), seen(other.model)
-    differences = [f"{k}: {one.get(k)} and {two.get(k)}" for k in {**one, **two} if one.get(k) != two.get(k)]
-    assert not differences, "; ".join(differences[:5])
+def assert_same(first: ReplayResult, *others: ReplayResult) -> None:
+    """Assert that all models show the same as the first, bit by bit."""
+    one = seen(first.model)
+    for other in others:
+        two = seen(other.model)
+        differences = [f"{k}: {one.get(k)} and {two.get(k)}" for k in {**one, **two} if one.get(k) != two.get(k)]
+        assert not differences, "; ".join(differences[:5])
 
 
 def assert_moves(one: ReplayResult, two: ReplayResult) -> None:
@@ -83,5 +86,5 @@ def assert_moves(one: ReplayResult, two: ReplayResult) -> None:
 def seen(model: Any) -> dict[str, str]:
     """Return the content of everything below a fitted model, by the path to it; no model may keep rows or noise."""
     for path, value, _ in walk(("", model)):
-        assert not isinstance(value, BitSource | Randomness | Table), f"the model keeps {type(value).__name__} {path}"
+        assert not isinstance(value, PRIVATE), f"the model keeps {type(value).__name__} {path}"
     return contents(model)

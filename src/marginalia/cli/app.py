@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Annotated, Any, NoReturn
 
@@ -134,6 +134,14 @@ def _app() -> typer.Typer:
 
 
 app = _app()
+
+
+@cache
+def command() -> Any:
+    """Return the tree of all verbs as click runs it: a process that calls `main` often makes it once."""
+    return typer.main.get_command(app)
+
+
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, a closed terminal
 STOPPED = 130  # the code of a process that Ctrl-C ends
 # typer carries its own copy of click, whose base error it does not export.
@@ -151,7 +159,7 @@ def main() -> None:
                 signal.signal(number, _stop)
     try:
         # click's own usage errors span several lines; here every error is one.
-        code = typer.main.get_command(app).main(standalone_mode=False)
+        code = command().main(standalone_mode=False)
         sys.stdout.flush()
     except (InputError, PrivacyError) as error:
         _fail(str(error))
