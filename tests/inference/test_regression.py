@@ -168,6 +168,18 @@ def test_p_values_agree_with_the_sets(sigma):
         assert a.p_value == pytest.approx(stats.chi2.sf((a.estimate / a.standard_error) ** 2, 1), abs=0.005)
 
 
+def test_a_p_value_near_a_singular_design_is_that_of_the_least_distance():
+    """A search from b alone ends where the distance is not the least: its p-value is 0.002, not 0.13."""
+    table = numeric(table_of((8, 6, 8, 8), 3000))
+    triples = [("a", "b", "d"), ("a", "b", "c"), ("b", "c", "d"), ("a", "c", "d")]
+    release = Redrawn(table, triples, 10.0).draw(np.random.default_rng(2))
+    found = regression(release, "d ~ a * b + I(c ** 2)")
+    assert found.quantile < found.distance_at_infinity < 10
+    (b,) = [c for c in found.coefficients if c.name == "b"]
+    assert b.low < 0 < b.high
+    assert b.p_value == pytest.approx(0.129, abs=0.01)
+
+
 @pytest.mark.slow
 def test_guaranteed_sets_hold_for_the_coefficient_chosen_after_looking():
     """At p degrees of freedom all coefficients of a formula hold at once, whichever looks most striking."""
