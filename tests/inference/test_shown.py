@@ -119,3 +119,10 @@ def test_terms_of_bins_are_named_by_their_edges_and_dates_count_in_days(release)
     assert content["coefficients"][1]["name"] == "C(admitted)[T.2020-07-01 to 2021-01-01]"
     assert any(line.startswith("C(admitted)[T.2020-07-01 to 2021-01-01] ") for line in lines)
     assert "admitted: counted in days since 1970-01-01" in asked(release, "days ~ admitted")[0]
+
+
+def test_a_regression_states_the_share_of_rows_without_a_value(release):
+    lines, content = asked(release, "days ~ cost")
+    assert any(line.startswith("share of rows without a value of cost: 0.2") for line in lines)
+    assert 0.18 < content["without_value"]["low"] < content["without_value"]["high"] < 0.22
+    assert asked(release, "days ~ ill")[1]["without_value"] is None

@@ -14,7 +14,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import read_content
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.estimates import Array
-from marginalia.inference.formulas import Design, categories_with_gaps, design
+from marginalia.inference.formulas import Design, design
 from marginalia.inference.grammar import names_in, sides
 from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
@@ -53,17 +53,7 @@ class Analysis(Strict, allow_inf_nan=False):
 
     def design(self, domain: Domain) -> Design:
         """Return both sides of the formula on a domain; InputError where it cannot be used."""
-        release, binary = Release(domain, (), None), self.family == "binomial"
-        # The sums of a logistic regression are over all rows: gaps of categories are levels of their own.
-        of = design(
-            release, self.formula, binary=binary, levels=categories_with_gaps(release, self.formula) if binary else ()
-        )
-        if binary and of.complete is not None:
-            raise InputError(
-                f"formula {self.formula!r}: a declared logistic regression takes no missing values of "
-                f"{' and '.join(of.gaps(domain))}; release the columns jointly with residual_planner, or leave out the "
-                "rows without a value beforehand"
-            )
+        of = design(Release(domain, (), None), self.formula, binary=self.family == "binomial")
         if np.ptp(of.y.values) == 0:
             raise InputError(f"formula {self.formula!r}: '{of.response}' has one value only")
         for name in self.effects:

@@ -125,7 +125,7 @@ class Basis:
     ----------
     domain : Domain
     blocks : sequence of FeatureBlock
-        The first is the constant.
+        The first is the constant: 1 for all rows, or (`of_features`) for those that count.
 
     Attributes
     ----------
@@ -138,8 +138,8 @@ class Basis:
         self.offsets = list(itertools.accumulate((b.size for b in self.blocks), initial=0))
 
     @classmethod
-    def of(cls, domain: Domain, designs: Iterable[Design], *, response: bool = True) -> Basis:
-        """Return the blocks that some designs need, each once; without `response` those of the features only.
+    def of(cls, domain: Domain, designs: Iterable[Design]) -> Basis:
+        """Return the blocks that some designs need, each once.
 
         >>> from marginalia.analyses.analyses import Analysis
         >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
@@ -149,19 +149,29 @@ class Basis:
         """
         basis = cls(domain, [CONSTANT])
         for of in designs:
-            if (complete := of.complete) is not None and basis._coefficients(complete) is None:
-                name = f"rows with a value of {' and '.join(of.gaps(domain))}"
-                basis._append(FeatureBlock(name, complete.clique, complete.values[None]))
-            if response:
-                basis._add([of.y], complete, half=0.5)
-            for _, features in itertools.groupby(of.features, key=lambda f: f.clique):
-                group = list(features)
-                if _exclusive(group):
-                    basis._add(group, complete)
-                else:
-                    for feature in group:
-                        basis._add([feature], complete)
+            if of.complete is not None and basis._coefficients(of.complete) is None:
+                basis._append(_constant(domain, of))
+            basis._add([of.y], of.complete, half=0.5)
+            basis._add_features(of)
         return cls(domain, basis.blocks)
+
+    @classmethod
+    def of_features(cls, domain: Domain, of: Design) -> Basis:
+        """Return the blocks of the features of one design; the constant is 1 for the rows that count, and 0 for others.
+
+        >>> from marginalia.analyses.analyses import Analysis
+        >>> domain = Domain.from_sizes({"a": 3, "y": 2})
+        >>> [b.name for b in Basis.of_features(domain, Analysis(formula="y ~ a").design(domain)).blocks]
+        ['1', 'a[T.1]']
+        """
+        basis = cls(domain, [_constant(domain, of)])
+        basis._add_features(of)
+        return cls(domain, basis.blocks)
+
+    def _add_features(self, of: Design) -> None:
+        for _, features in itertools.groupby(of.features, key=lambda f: f.clique):
+            for group in _groups_of_dummies(list(features), of.complete):
+                self._add(group, of.complete)
 
     def _add(self, group: list[Feature], complete: Feature | None, half: float = 1.0) -> None:
         if all(self._coefficients(f) is not None for f in group):
@@ -212,6 +222,8 @@ class Basis:
             if b.clique in ((), feature.clique) or (b.counts_rows and set(b.clique) <= set(feature.clique))
         ]
         columns = [self.offsets[i] + k for i in at for k in range(self.blocks[i].size)]
+        if not columns:
+            return None
         cells = [
             np.broadcast_to(row, feature.values.shape).ravel()
             for i in at
@@ -240,13 +252,13 @@ class Basis:
         groups : list of MeasuredSum
             Without products that are linear in others, such as products of dummies or squares of columns of two values.
         products : dict of (column, column) to dict of int to float
-            Numbers of functions in the order of the groups, from 1; 0 is the number of rows.
+            Numbers of functions in the order of the groups, from 1; 0 is the sum of the constant.
         """
         listed = list(pairs)
         wanted = list(dict.fromkeys([*((0, i) for i in sorted({i for q in listed for i in q if i})), *listed]))
         groups: list[MeasuredSum] = []
         products: dict[tuple[int, int], dict[int, float]] = {(0, 0): {0: 1.0}}
-        known: list[tuple[int, Clique, Array]] = [(0, (), np.ones(()))]
+        known: list[tuple[int, Clique, Array]] = [(0, self.blocks[0].clique, np.asarray(self.blocks[0].values[0]))]
         for first, second in wanted:
             if (first, second) == (0, 0):
                 continue
@@ -296,6 +308,30 @@ class Basis:
                 total = np.tensordot(laws[a], total, axes=(0, 0))
             out[i, j] = out[j, i] = float(total)
         return out
+
+
+def _constant(domain: Domain, of: Design) -> FeatureBlock:
+    """Return the block that is 1 for the rows that count in a design."""
+    if of.complete is None:
+        return CONSTANT
+    name = f"rows with a value of {' and '.join(of.gaps(domain))}"
+    return FeatureBlock(name, of.complete.clique, of.complete.values[None])
+
+
+def _groups_of_dummies(features: list[Feature], complete: Feature | None) -> list[list[Feature]]:
+    """Return groups of features of the same columns: the dummies of one term together, others alone.
+
+    Where rows do not count, features of several terms may be functions of the same columns.
+    """
+    if complete is None:
+        return [features] if _exclusive(features) else [[feature] for feature in features]
+    groups: list[list[Feature]] = []
+    for feature in features:
+        if groups and _exclusive([*groups[-1], feature]):
+            groups[-1].append(feature)
+        else:
+            groups.append([feature])
+    return groups
 
 
 def _exclusive(group: list[Feature]) -> bool:

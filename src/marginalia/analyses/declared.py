@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from marginalia.analyses.basis import Basis, FeatureBlock
 from marginalia.analyses.logistic import NoisyScore
@@ -24,8 +25,10 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
+from marginalia.inference.marginals import Interval, fieller, name_without_value
 from marginalia.inference.noise import Noise
 from marginalia.inference.regressions import ReleasedSums
+from marginalia.inference.release import estimand_of
 from marginalia.inference.sets import Equations, Linear
 
 _HEADER, _NUMBERS = "declared", "declared_numbers"
@@ -104,8 +107,31 @@ class Declared(ReleasedSums):
                 total += float(y[a] * y[c]) * sum(w * float(self.values[t]) for t, w in sums.items())
         if of.complete is None:
             return total, float(self.values[0])
-        counted = int(np.flatnonzero(self.basis.coefficients(of.complete))[0])
-        return total, sum(w * float(self.values[t]) for t, w in self.products[0, counted].items())
+        return total, sum(w * float(self.values[t]) for t, w in self._rows_that_count(of).items())
+
+    def _rows_that_count(self, of: Design) -> dict[int, float]:
+        """Return the number of rows with all values as a sum of released sums; no sums where it was not released."""
+        assert of.complete is not None
+        sums: dict[int, float] = {}
+        if (weights := self.basis._coefficients(of.complete)) is None:
+            return sums
+        for column in np.flatnonzero(weights).tolist():
+            for t, weight in self.products[0, column].items():
+                sums[t] = sums.get(t, 0.0) + weights[column] * weight
+        return sums
+
+    def without_value(self, of: Design, confidence: float) -> Interval | None:
+        """Return the share of rows that do not count; None where only logistic analyses need these columns."""
+        if not (counted := self._rows_that_count(of)):
+            return None
+        away = np.zeros(len(self.values))  # rows without a value: all rows less those that count
+        away[0] = 1.0
+        away[list(counted)] -= list(counted.values())
+        sums, z = (float(away @ self.values), float(self.values[0])), -float(ndtri((1 - confidence) / 2))
+        variances = float(away**2 @ self.variances), float(self.variances[0])
+        estimate, low, high, outside = fieller(sums, variances, float(away[0] * self.variances[0]), z)
+        name, rows = name_without_value(of.gaps(self.domain)), estimand_of(self.unit)
+        return Interval(name, estimate, low, high, outside=outside, estimand=rows, quantity="share")
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the release as named arrays, for the file of a model."""

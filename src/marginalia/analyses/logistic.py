@@ -32,7 +32,7 @@ class NoisyScore:
     score, main, after : ndarray of shape (p,)
         Score, variances of the noise of the main score, and of the difference that was added to it.
     sums, variances : ndarray
-        For the Hessian: sums of weighted products, the sum of the weights first.
+        For the Hessian: sums of weighted products, that of the constant first.
     prior : ndarray of shape (p, p)
         An earlier Hessian, known before that of `sums` was released.
     """
@@ -84,6 +84,7 @@ class NoisyScore:
         ends = []
         for block in self.basis.blocks:
             values = np.unique(block.values.reshape(block.size, -1).T, axis=0)
+            values = values[-1:] if block is self.basis.blocks[0] else values  # rows that do not count add 0
             if block.size == 1:
                 values = values[[0, -1]] if len(values) > 1 else values
             ends.append(values)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from marginalia.analyses.analyses import Analysis
 from marginalia.analyses.basis import UNIT, Basis, MeasuredSum
 from marginalia.analyses.logistic import NoisyScore
-from marginalia.analyses.planning import COUNT, Guess, planned_sigmas
+from marginalia.analyses.planning import Guess, planned_sigmas
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource, Table
@@ -94,7 +94,7 @@ class Newton:
     def __init__(self, domain: Domain, analysis: Analysis, table: CountSource, session: Session) -> None:
         self._table, self._session = table, session
         self.of = analysis.design(domain)
-        self.basis = Basis.of(domain, [self.of], response=False)
+        self.basis = Basis.of_features(domain, self.of)
         if self.basis.size != len(self.of.features):
             raise InputError(f"formula {analysis.formula!r}: a declared logistic regression needs an intercept")
         count = len(self.basis.blocks)
@@ -104,7 +104,9 @@ class Newton:
         self._firsts = [
             MeasuredSum(0, i, b.clique, self._places(i), _whole(b.values)) for i, b in enumerate(self.basis.blocks)
         ]
-        self._sums = 1 + sum(len(s.pairs) for s in self.groups)
+        constant = self.basis.blocks[0]
+        self._squares = [MeasuredSum(0, 0, constant.clique, [(0, 0)], _whole(constant.values)), *self.groups]
+        self._sums = sum(len(s.pairs) for s in self._squares)
 
     def _places(self, block: int) -> list[tuple[int, int]]:
         # The response stands for column p, after all others.
@@ -149,7 +151,7 @@ class Newton:
         """Release the score at b (or its difference to one at an earlier point), and the Hessian: values, variances."""
         top = 1.0 if since is None else since[1]
         scores = [WeightedSum(group, group.pairs, top, signed=True) for group in self._firsts]
-        squares = [WeightedSum(group, group.pairs, 0.25, signed=False) for group in (COUNT, *self.groups)]
+        squares = [WeightedSum(group, group.pairs, 0.25, signed=False) for group in self._squares]
         products: dict[tuple[int, int], Mapping[int, float]] = dict(self.products)
         products |= {(c, self.p): {self._sums + c: 1.0} for c in range(self.p)}
         guess = Guess(list(range(self.p)), self.p, J, sizes)
@@ -185,7 +187,7 @@ class Newton:
             X = np.concatenate([self._at(group, batch) for group in groups[: len(self._firsts)]])
             m = _means(X, b)
             if since is None:
-                response = (batch.column(self.of.response).astype(np.int64) << 30) - m
+                response = ((batch.column(self.of.response) == 1).astype(np.int64) << 30) - m
             else:
                 response = _means(X, since[0]) - m
             slope = (m * ((1 << 30) - m)) >> 30
@@ -225,6 +227,7 @@ class Newton:
         """Return a bound of |x'd| over the domain."""
         ends = [(b.values.reshape(b.size, -1).T @ d[o : o + b.size]) for b, o in
                 zip(self.basis.blocks, self.basis.offsets, strict=False)]  # fmt: skip
+        ends[0] = d[:1]  # of rows that count; others have 0 everywhere
         return float(max(abs(sum(e.max() for e in ends)), abs(sum(e.min() for e in ends)))) * (1 + 1e-9) + 1e-6
 
     def _moved(self, b: Whole, d: Array, longest: float) -> Whole:

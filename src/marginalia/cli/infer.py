@@ -264,6 +264,7 @@ def _content(fitted: Regression) -> dict[str, Any]:
         **{name: getattr(fitted, name) for name in ("formula", "family", "target", "confidence")},
         "kappa": fitted.distance_at_infinity,
         **{name: getattr(fitted, name) for name in ("quantile", "n_rows", "notes", "estimand")},
+        "without_value": None if fitted.without_value is None else _facts(fitted.without_value),
         "coefficients": [_finite(asdict(c)) for c in fitted.coefficients],
     }
 

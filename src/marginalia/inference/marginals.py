@@ -195,8 +195,7 @@ class _Question:
 
     def without_value(self) -> Interval:
         """Return the share of rows that lack a value in some column."""
-        name = f"share of rows without a value of {' or '.join(self.gaps)}"
-        return replace(_per_row(self, name, 1.0 - self.with_value()), quantity="share")
+        return replace(_per_row(self, name_without_value(self.gaps), 1.0 - self.with_value()), quantity="share")
 
     def interval(
         self,
@@ -214,6 +213,15 @@ class _Question:
             estimand=estimand_of(self.release.unit, self.gaps if complete else ()),
             without_value=self.without_value() if complete and self.gaps else None,
         )
+
+
+def name_without_value(gaps: Sequence[str]) -> str:
+    """Return the name of the share of rows that lack a value in some of these columns.
+
+    >>> name_without_value(["pay", "age"])
+    'share of rows without a value of pay or age'
+    """
+    return f"share of rows without a value of {' or '.join(gaps)}"
 
 
 def _intersection(sums: Sequence[tuple[Array, Array]], levels: Sequence[float]) -> tuple[Array, Array, Array]:
@@ -259,16 +267,40 @@ def _ratio(question: _Question, name: str, top: Array, bottom: Array, *, complet
     top = top - middle * bottom
     [(sums, variances)] = first.sums((top, bottom, top + bottom))
     (a, b, _), (s_a, s_b, both) = sums.tolist(), variances.tolist()
-    cross = (both - s_a - s_b) / 2
-    # (a - r b)² <= z² (s_a - 2 r cross + r² s_b)
-    q2, q1, q0 = b * b - z * z * s_b, -2 * (a * b - z * z * cross), a * a - z * z * s_a
-    estimate = middle + a / b if b != 0 else math.nan
+    estimate, low, high, outside = fieller((a, b), (s_a, s_b), (both - s_a - s_b) / 2, z)
+    return question.interval(name, middle + estimate, middle + low, middle + high, outside=outside, complete=complete)
+
+
+def fieller(
+    sums: tuple[float, float], variances: tuple[float, float], covariance: float, z: float
+) -> tuple[float, float, float, bool]:
+    """Return a / b, the ends of Fieller's (1954) set of this ratio, and whether the set lies outside of them.
+
+    Parameters
+    ----------
+    sums : (float, float)
+        a and b, with normal noise.
+    variances : (float, float)
+        Of the noise of a and b.
+    covariance : float
+        Of the noise of a and b.
+    z : float
+        Normal quantile.
+
+    Examples
+    --------
+    >>> [round(x, 6) for x in fieller((30.0, 100.0), (4.0, 0.0), 0.0, 2.0)]
+    [0.3, 0.26, 0.34, False]
+    """
+    (a, b), (s_a, s_b) = sums, variances
+    # (a - r b)² <= z² (s_a - 2 r covariance + r² s_b)
+    q2, q1, q0 = b * b - z * z * s_b, -2 * (a * b - z * z * covariance), a * a - z * z * s_a
+    estimate = a / b if b != 0 else math.nan
     root = q1 * q1 - 4 * q2 * q0
     if q2 == 0 or (q2 < 0 and root <= 0):
-        return question.interval(name, estimate, -math.inf, math.inf, complete=complete)
-    half = math.sqrt(max(root, 0.0)) / (2 * abs(q2))
-    low, high = middle - q1 / (2 * q2) - half, middle - q1 / (2 * q2) + half
-    return question.interval(name, estimate, low, high, outside=q2 < 0, complete=complete)
+        return estimate, -math.inf, math.inf, False
+    middle, half = -q1 / (2 * q2), math.sqrt(max(root, 0.0)) / (2 * abs(q2))
+    return estimate, middle - half, middle + half, q2 < 0
 
 
 def cells(

@@ -61,6 +61,10 @@ class ReleasedSums(Release, ABC):
         """Return the noisy estimating equations of a regression; InputError names the sums that are missing."""
 
     @abstractmethod
+    def without_value(self, of: Design, confidence: float) -> Interval | None:
+        """Return the share of rows that do not count, as they lack a value; None where it was not released."""
+
+    @abstractmethod
     def square(self, of: Design) -> tuple[float, float]:
         """Return the sum of squares of the response, and the number of rows; both may be noisy."""
 
@@ -382,9 +386,11 @@ def design_of(release: Release, formula: str, family: str, *, ridge: float = 0.0
 
 
 def _without_value(release: Release, of: Design, confidence: float) -> Interval | None:
-    """Return the share of rows that lack a value in some column; None where no column has gaps."""
-    if of.complete is None or isinstance(release, ReleasedSums):
+    """Return the share of rows that lack a value in some column; None where no column has gaps, or it is unknown."""
+    if of.complete is None:
         return None
+    if isinstance(release, ReleasedSums):
+        return release.without_value(of, confidence)
     return without_value(release, of.gaps(release.domain), confidence=confidence)
 
 
