@@ -10,6 +10,7 @@ from scipy import optimize, stats
 from tiers import others_slow
 
 from marginalia.data import Domain
+from marginalia.inference import noise as noise_module
 from marginalia.inference.estimates import ResidualEstimates, part_functions
 from marginalia.inference.noise import Noise
 from marginalia.inference.products import Products
@@ -75,6 +76,23 @@ def test_factors_are_the_dense_covariance(of, n_public):
         c, x = rng.normal(size=(2, p + 1)), rng.normal(size=(2, p))
         np.testing.assert_allclose(noise.variance(c), np.einsum("jklm,nk,nm->njl", K, c, c), **close)
         np.testing.assert_allclose(noise.covariance(x, c), np.einsum("jklm,nj,nk->nlm", K, x, c), **close)
+        rows = np.einsum("jklm,j,k->lm", K, x[0], c[0]) + np.einsum("jklm,j,m->lk", K, x[0], c[0])
+        expected = np.einsum("jklm,j,k,l->m", K, x[0], c[0], x[0]), rows, np.einsum("jklm,j,l->km", K, x[0], x[0])
+        for one, other in zip(noise.second(x[0], c[0]), expected, strict=True):
+            np.testing.assert_allclose(one, other, **close)
+
+
+@pytest.mark.parametrize("of", DESIGNS)
+def test_products_of_few_entries_are_those_of_whole_matrices(of, monkeypatch):
+    domain, functions, estimates = case(of, 1)
+    rng, p = np.random.default_rng(1), len(functions) - 1
+    c, x, found = rng.normal(size=(2, p + 1)), rng.normal(size=p), []
+    for few in (0, 10**6):
+        monkeypatch.setattr(noise_module, "_SPARSE", few)
+        noise = Products(domain, functions).sums(estimates)[1]
+        found.append([noise.variance(c), *noise.second(x, c[0])])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("of", DESIGNS)

@@ -25,9 +25,15 @@ def noisy(seed, p=3, noise=0.05):
 def test_slopes_are_derivatives(seed):
     equations, b = noisy(seed), np.random.default_rng(seed).normal(size=3)
     numeric = optimize.approx_fprime(b, equations.distance, 1e-7)
-    distance, slope, _ = equations.local(b)
-    assert distance == pytest.approx(equations.distance(b))
-    np.testing.assert_allclose(slope, numeric, rtol=1e-3, atol=1e-3 * np.abs(numeric).max())
+    at = equations.local(b)
+    assert at.distance == pytest.approx(equations.distance(b))
+    np.testing.assert_allclose(at.slope, numeric, rtol=1e-3, atol=1e-3 * np.abs(numeric).max())
+    second = optimize.approx_fprime(b, lambda b: equations.local(b).slope, 1e-7)
+    np.testing.assert_allclose(at.hessian, second, rtol=1e-3, atol=1e-5 * np.abs(second).max())
+    assert np.linalg.eigvalsh(at.above - at.hessian)[0] > -1e-9 * np.abs(at.above).max()
+    equations.extra = np.diag([0.1, 0.2, 0.3])
+    second = optimize.approx_fprime(b, lambda b: equations.local(b).slope, 1e-7)
+    np.testing.assert_allclose(equations.local(b).hessian, second, rtol=1e-3, atol=1e-5 * np.abs(second).max())
 
 
 @pytest.mark.parametrize(("seed", "noise"), others_slow([(0, 0.002), (1, 0.02), (2, 0.02), (3, 0.05)]))

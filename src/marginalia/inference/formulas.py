@@ -184,7 +184,7 @@ def _product(feature: Feature, other: Feature, domain: Domain) -> Feature:
 def _with_bins(name: str, columns: Iterable[Column]) -> str:
     """Return the name of a term with bins, dates and times as categories by their names, not by their numbers."""
     for column in columns:
-        if column.edges is None and column.counted_in is None:
+        if "[" not in name or (column.edges is None and column.counted_in is None):
             continue
         names = dict(zip(map(str, numbers_of(column)), code_names(column), strict=False))
         category = rf"(C\(`?{re.escape(column.name)}`?[^\]]*\)\[(?:T\.)?)([^\]]+)\]"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from marginalia.data.domain import Domain
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
@@ -119,9 +120,10 @@ class Products:
                 at = [self._places[pair] for pair in zip(rows.tolist(), columns.tolist(), strict=True)]
                 dense[np.ix_(at, at)] += variance * W @ W.T
         rows, columns = np.array(list(self._places)).reshape(-1, 2).T
-        for direction in _directions(dense).T:
-            terms.add(count, rows, columns, direction)
-            count += 1
+        for apart in _blocks(dense):
+            for direction in _directions(dense[np.ix_(apart, apart)]).T:
+                terms.add(count, rows[apart], columns[apart], direction)
+                count += 1
         return C[:, 1:].T @ S @ C, Noise(C[:, 1:].T, C, pairs, terms.array(count))
 
     def _collect(self) -> None:
@@ -185,6 +187,14 @@ class Products:
         shape = [self._domain.sizes[a] if a in part else 1 for a in clique]
         full = [self._domain.sizes[a] for a in clique]
         return np.broadcast_to(functions.reshape(-1, *shape), (len(functions), *full))
+
+
+def _blocks(covariance: Array) -> list[NDArray[np.intp]]:
+    """Return the sets of numbers that are independent of all others."""
+    if not covariance.size:
+        return []
+    count, block = connected_components(covariance != 0.0, directed=False)
+    return [np.flatnonzero(block == k) for k in range(count)]
 
 
 def _directions(covariance: Array) -> Array:

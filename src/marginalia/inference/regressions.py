@@ -561,7 +561,7 @@ class _Score(Equations):
 
     def _nearest(self, b: Array, reach: float) -> Array:
         """Return a point of largest |x'b| = `reach` of least distance near b: a few steps down the slope."""
-        value, slope, curvature = self.local(b)
+        value, slope, curvature, _ = self.local(b)
         for _ in range(6):
             step = np.linalg.lstsq(curvature, -slope, rcond=1e-10)[0]
             trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
@@ -569,7 +569,7 @@ class _Score(Equations):
             if not self.distance(best) < value * (1 - 1e-3):
                 break
             b = best
-            value, slope, curvature = self.local(b)
+            value, slope, curvature, _ = self.local(b)
         return b
 
     def _noise(self, F: Array) -> Array:

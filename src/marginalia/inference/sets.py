@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from marginalia.inference.noise import Noise
 from marginalia.progress import bar
@@ -28,9 +28,25 @@ _FAR = 1e4  # standard errors: a set that reaches this far is unbounded
 _SAME_FORM = 1e-9  # of the length of V
 _POINTS = 4  # at which the form of V is compared
 _WHOLE = 2  # steps of the search for the distance at infinity with all singular values
+_FROM_ALL = 3  # steps of this search from all starts
+_FOLLOWED = 6  # starts from which this search goes on
+_TURNS = 5  # changes of the coordinate that is fixed in a search at infinity
+_CHUNK = 32  # directions whose distances are computed at once
+_SAME = 1 - 1e-6  # cosine of two directions of one search
+_WELL = 1e6  # condition of equations that are solved for a part of their noise
 _SETTLED = 1e-6  # of a distance, and of a standard error
-_FEW = 20  # steps of a search where no set is finite
+_FEW = 20  # steps of a search where no set is finite, or of a second one
+_MOST = 200  # steps of a search
 _LEAST_GAIN = 1e-8  # of a distance, by one step of a search
+
+
+class Local(NamedTuple):
+    """A distance and its derivatives at a point; `above` is at least as large as the second one, and never negative."""
+
+    distance: float
+    slope: Array
+    hessian: Array
+    above: Array
 
 
 class Equations(ABC):
@@ -75,14 +91,18 @@ class Equations(ABC):
             return math.inf  # overflow
         return float(r @ self._over(V, r))
 
-    def local(self, b: Array) -> tuple[float, Array, Array]:
-        """Return the distance, its derivative by b, and its second derivative (of Gauss and Newton)."""
+    def local(self, b: Array) -> Local:
+        """Return the distance and its derivatives by b, the second as Gauss and Newton do."""
         r, V = self.residuals(b), self.variance(b)
         if not (np.isfinite(r).all() and np.isfinite(V).all()):
-            return math.inf, np.zeros(self.p), np.eye(self.p)  # overflow
+            return self._overflown()
         x = self._over(V, r)
         J = self.corrected_jacobian(b, x)
-        return float(r @ x), 2 * J.T @ x, 2 * J.T @ self._over(V, J)
+        curvature = 2 * J.T @ self._over(V, J)
+        return Local(float(r @ x), 2 * J.T @ x, curvature, curvature)
+
+    def _overflown(self) -> Local:
+        return Local(math.inf, np.zeros(self.p), np.eye(self.p), np.eye(self.p))
 
     @staticmethod
     def _over(V: Array, x: Array) -> Array:
@@ -153,6 +173,47 @@ class Linear(Equations):
         """Return E - G, E the noise with (H - E) (1, -b) = 0."""
         return (self.noise.covariance(x[None], self._c(b)[None])[0] - self.H)[:, 1:]
 
+    @cached_property
+    def _solved_for_noise(self) -> tuple[Array, Noise]:
+        """H and its noise, both times a matrix from the left so that the noise needs none; no distance changes."""
+        left = self.noise.left
+        used = np.flatnonzero(left.any(axis=0))
+        if len(used) != self.p or np.linalg.cond(left[:, used]) > _WELL:
+            return self.H, self.noise
+        choice = np.zeros_like(left)
+        choice[np.arange(self.p), used] = 1.0
+        noise = Noise(choice, self.noise.right, self.noise.pairs, self.noise.terms)
+        return np.asarray(np.linalg.solve(left[:, used], self.H)), noise
+
+    def local(self, b: Array) -> Local:
+        """Return the distance and its derivatives by b, the second one exact."""
+        at = self._local(self._c(b), self.extra)
+        return at._replace(slope=-at.slope)
+
+    def _local(self, c: Array, extra: Array | None = None) -> Local:
+        """Return the distance for H c, and its derivatives by all entries of c but the first."""
+        H, noise = self._solved_for_noise if extra is None else (self.H, self.noise)
+        r, V = H @ c, noise.variance(c)
+        V = V if extra is None else V + extra
+        if not (np.isfinite(r).all() and np.isfinite(V).all()):
+            return self._overflown()
+        factor, failed = dpotrf(V)
+        x = np.asarray(np.linalg.pinv(V) @ r if failed else dpotrs(factor, r)[0])
+        of_entries, of_rows, of_columns = noise.second(x, c)
+        Q = (H - of_rows)[:, 1:]
+        if failed:
+            above = 2 * Q.T @ np.linalg.pinv(V) @ Q
+        else:
+            Z = dtrtrs(factor, Q, trans=1)[0]
+            above = 2 * Z.T @ Z
+        return Local(float(r @ x), 2 * (x @ H - of_entries)[1:], above - 2 * of_columns[1:, 1:], above)
+
+    def _local_at_infinity(self, v: Array) -> Local:
+        """Return the same for b = t v as t grows to infinity, by v."""
+        if not math.isfinite(self._each_at_infinity(v[None])[0]):
+            return self._overflown()
+        return self._local(np.concatenate([[0.0], v]))
+
     def solve(self, start: Array | None = None) -> Array | None:
         """Return G⁻¹ h; None where G is singular."""
         try:
@@ -178,9 +239,10 @@ class Linear(Equations):
         """Return the least distance at infinity: above the quantile of a set, no set is unbounded; below it, all are.
 
         It is the least noise E, in standard deviations squared, that makes G - E singular. From u' (G - E) v = 0, with
-        the singular vectors u, v of the last G - E, the next E follows (the iteration of Hasofer & Lind, 1974). This
-        is a local search, from every feature and the smallest singular values, and its result is never too small. If
-        a search does not converge, its result is the least noise that makes (G - E) v = 0 for one of its v.
+        the singular vectors u, v of the last G - E, the next E follows (the iteration of Hasofer & Lind, 1974): from
+        every feature and the smallest singular values, and after some steps from the nearest directions only. Newton's
+        method goes on from the nearest directions, too. Both are local searches, and the result is never too small: it
+        is the least noise that makes (G - E) v = 0 for one of the directions v.
 
         >>> noise = Noise(np.eye(2)[1:], np.eye(2), np.diag([0.0, 0.25]))
         >>> round(Linear(np.array([[2.0, 4.0]]), noise).distance_at_infinity(), 6)
@@ -192,26 +254,53 @@ class Linear(Equations):
         scale = 1.0 / np.sqrt(np.maximum(spread, 1e-300))
         u = np.array([*units, *(np.linalg.svd(scale[:, None] * G * scale)[0].T * scale)[::-1][: min(4, p)]])
         v = np.linalg.lstsq(G, u.T, rcond=None)[0].T
-        start, before, visited = np.arange(len(u)), np.full(len(u), math.inf), [(np.arange(len(u)), v)]
-        found = np.full(len(u), math.inf)
+        before, visited, least = np.full(len(u), math.inf), [], math.inf  # with a bound of the distance of each
         for step in range(60):
             shared = self.noise.covariance(u, self._towards(v))[:, :, 1:]
             variance, off = np.einsum("nj,njk,nk->n", u, shared, v), np.einsum("nj,jk,nk->n", u, G, v)
-            some = variance > 0.0
-            start, before, v, variance, off = start[some], before[some], v[some], variance[some], off[some]
-            if not len(start):
+            distance = np.divide(off**2, variance, out=np.zeros(len(off)), where=variance > 0.0)
+            visited.append((distance, v))
+            some = (variance > 0.0) & (np.abs(distance - before) > _LEAST_GAIN * distance)
+            if step == _FROM_ALL:
+                least = self._nearest_at_infinity(v)
+                some &= distance <= np.sort(np.where(some, distance, math.inf))[min(_FOLLOWED, len(u)) - 1]
+            if not some.any():
                 break
-            M = G - shared[some] * (off / variance)[:, None, None]
-            u, v = _smallest(M) if step < _WHOLE else _smallest_near(M, v)
-            distance = off**2 / variance
-            settled = np.abs(distance - before) <= _LEAST_GAIN * distance
-            rest, of_G = np.einsum("nj,njk,nk->n", u, M, v), np.einsum("nj,jk,nk->n", u, G, v)
-            singular = settled & (np.abs(rest) <= 1e-4 * np.abs(of_G))
-            found[start[singular]] = distance[singular]
-            start, before, u, v = start[~settled], distance[~settled], u[~settled], v[~settled]
-            visited.append((start, v))
-        rest = [w for at, all_v in visited for k, w in zip(at, all_v, strict=True) if math.isinf(found[k])]
-        return min([float(found.min()), *self._each_at_infinity(np.array(rest).reshape(-1, p))])
+            M = G - shared[some] * (off / variance)[some, None, None]
+            before = distance[some]
+            u, v = _smallest(M) if step < _WHOLE else _smallest_near(M, v[some])
+        else:
+            visited.append((np.zeros(len(v)), v))
+        bounds, directions = (np.concatenate(part) for part in zip(*visited, strict=True))
+        order = np.argsort(bounds, kind="stable")
+        for chunk in (order[k : k + _CHUNK] for k in range(0, len(order), _CHUNK)):
+            if bounds[chunk[0]] >= least:
+                break
+            least = min(least, *self._each_at_infinity(directions[chunk]))
+        return least
+
+    def _nearest_at_infinity(self, v: Array) -> float:
+        """Return the least distance at infinity that Newton's method finds from the nearest of some directions."""
+        distances, least, followed = self._each_at_infinity(v), math.inf, np.zeros((0, self.p))
+        scale = np.sqrt(np.maximum(np.abs(np.diag(self.H[:, 1:])), 1e-300))  # the features in like units
+        for k in np.argsort(distances, kind="stable").tolist():
+            at = v[k]
+            direction = at * scale / np.linalg.norm(at * scale)
+            if not math.isfinite(distances[k]) or len(followed) == _FOLLOWED:
+                break
+            if (np.abs(followed @ direction) < _SAME).all():
+                followed = np.vstack([followed, direction])
+                before = math.inf
+                for _ in range(_TURNS):
+                    at = at / np.linalg.norm(at * scale)
+                    others = np.arange(self.p) != np.argmax(np.abs(at * scale))  # the length of v does not matter
+                    near, at = _descend(self._local_at_infinity, at, others, _FEW)
+                    settled = near.distance > before * (1 - _SETTLED)
+                    before = near.distance
+                    least = min(least, before)
+                    if settled or not math.isfinite(before):
+                        break
+        return least
 
     @staticmethod
     def _towards(v: Array) -> Array:
@@ -308,35 +397,14 @@ class Solution:
 
     def profile(self, j: int, value: float, start: Array) -> tuple[float, Array]:
         """Return the least distance with b_j = `value`, and the point of that distance, searched from `start`."""
-        least, at, _ = self._descend(j, value, start)
-        return least, at
+        least, at = self._descend(j, value, start)
+        return least.distance, at
 
-    def _descend(self, j: int, value: float, start: Array, steps: int = 200) -> tuple[float, Array, float]:
-        """Return the least distance with b_j = `value`, its point, and its derivative by `value`.
-
-        Gauss-Newton steps along the exact slope, shortened where the distance does not fall (Levenberg and Marquardt).
-        """
-        others = np.arange(self.equations.p) != j
+    def _descend(self, j: int, value: float, start: Array, steps: int = _MOST) -> tuple[Local, Array]:
+        """Return the least distance with b_j = `value`, and its point."""
         at = start.copy()
         at[j] = value
-        best, slope, curvature = self.equations.local(at)
-        damping = 0.0
-        for _ in range(steps if others.any() else 0):
-            A = curvature[np.ix_(others, others)]
-            step = np.zeros(len(at))
-            step[others] = _solved(A + damping * np.diag(np.diag(A)), -slope[others])
-            trial = self.equations.local(at + step) if np.isfinite(step).all() else (math.inf, slope, curvature)
-            if trial[0] < best:
-                gained, at = best - trial[0], at + step
-                best, slope, curvature = trial
-                if gained <= _LEAST_GAIN * max(1.0, best) and damping <= 1e-2:
-                    break
-                damping = damping / 10 if damping > 1e-6 else 0.0
-            elif damping >= 1e4 or abs(slope[others] @ step[others]) <= _LEAST_GAIN * max(1.0, best):
-                break
-            else:
-                damping = max(10 * damping, 1e-3)
-        return best, at, float(slope[j])
+        return _descend(self.equations.local, at, np.arange(len(at)) != j, steps)
 
     def interval(self, j: int, quantile: float, *, unbounded: bool = False) -> tuple[float, float]:
         """Return the ends of {b_j : the least distance is at most `quantile`} around the solution b.
@@ -352,19 +420,27 @@ class Solution:
 
     def _end(self, j: int, quantile: float, error: float) -> float:
         """Return where the least distance reaches the quantile, going from b_j by multiples of `error`."""
-        near = self._end_nearby(j, quantile, error)
+        near = self._end_nearby(j, quantile, error, self.along(j, self.b[j] + math.sqrt(quantile) * error))
         if near is not None:
             return near
         # The root of the least distance is nearly linear in b_j, so Newton's method on it converges fast.
         root, middle = math.sqrt(quantile), float(self.b[j])
-        inner, outer, t, at = 0.0, math.inf, 1.2 * root, self.b
+        inner, outer, t, at, ahead = 0.0, math.inf, 1.2 * root, self.b, None
         while t < _FAR:
-            starts = at, self.along(j, middle + t * error)
-            least, at, slope = min((self._descend(j, middle + t * error, start) for start in starts), key=itemgetter(0))
+            value = middle + t * error
+            found = [self._descend(j, value, self.along(j, value))]
+            if ahead is not None:  # on from the last point, along the least distances
+                found.append(self._descend(j, value, at + (value - at[j]) * ahead, _FEW))
+            here, at = min(found, key=lambda one: one[0].distance)
+            least = here.distance
             inner, outer = (t, outer) if least <= quantile else (inner, min(outer, t))
             if abs(least - quantile) <= _SETTLED * quantile or outer - inner <= 1e-9 * inner:
-                return middle + t * error
-            rise = slope * error / (2 * math.sqrt(max(least, 1e-300)))
+                return value
+            near = self._end_nearby(j, quantile, error, at)
+            if near is not None and inner <= (near - middle) / error <= outer:
+                return near
+            ahead = self._ahead(j, here)
+            rise = float(here.slope[j]) * error / (2 * math.sqrt(max(least, 1e-300)))
             step = (root - math.sqrt(max(least, 0.0))) / rise if rise > 0 else math.inf
             if inner < t + step < min(outer, 2.5 * t):
                 t += step
@@ -372,24 +448,32 @@ class Solution:
                 t = 2.5 * t if outer == math.inf else (inner + outer) / 2
         return math.copysign(math.inf, error)
 
-    def _end_nearby(self, j: int, quantile: float, error: float) -> float | None:
-        """Return the same by Newton's method from the end of the linearisation; None if it does not converge."""
+    def _ahead(self, j: int, here: Local) -> Array:
+        """Return the derivative by b_j of the point of the least distance."""
         others = np.arange(self.equations.p) != j
-        at = self.b + math.sqrt(quantile) / error * self.covariance[j]
+        ahead = np.ones(self.equations.p)
+        square = np.ix_(others, others)
+        ahead[others] = _newton_step(here.hessian[square], here.above[square], here.hessian[others, j])
+        return ahead
+
+    def _end_nearby(self, j: int, quantile: float, error: float, at: Array) -> float | None:
+        """Return the same by Newton's method from a point; None if it does not converge."""
+        others = np.arange(self.equations.p) != j
         for _ in range(12):
-            distance, slope, curvature = self.equations.local(at)
-            tight = np.sqrt(quantile * np.maximum(np.diag(curvature), 0.0))
+            distance, slope, hessian, above = self.equations.local(at)
+            tight = np.sqrt(quantile * np.maximum(np.diag(above), 0.0))
             gap = distance - quantile
-            curvature = curvature.copy()
+            curvature = hessian.copy()
             curvature[j] = slope  # the distance is the quantile, and least over the others
             aim = -slope
             aim[j] = -gap
             step = _solved(curvature, aim)
-            if not np.isfinite(step).all() or np.abs(step[j]) > abs(error) * math.sqrt(quantile):
+            if not np.isfinite(step).all() or abs(step[j]) > 2 * abs(at[j] - self.b[j]):
                 return None
             at = at + step
             if abs(step[j]) <= _SETTLED * abs(error):
                 settled = (np.abs(slope[others]) <= 1e-2 * tight[others]).all()
+                settled &= not others.any() or dpotrf(hessian[np.ix_(others, others)])[1] == 0  # no saddle
                 return float(at[j]) if settled and (at[j] - self.b[j]) * error > 0 else None
         return None
 
@@ -405,7 +489,7 @@ class Solution:
         0.05
         """
         if unbounded:
-            least = min(self._descend(j, 0.0, self.along(j, 0.0), _FEW)[0], at_infinity)
+            least = min(self._descend(j, 0.0, self.along(j, 0.0), _FEW)[0].distance, at_infinity)
             return float(stats.chi2.sf(least, degrees))
         starts = [self.along(j, 0.0), *([self.b] if at_infinity < NEARLY_LINEAR else [])]
         least = min(self.profile(j, 0.0, start)[0] for start in starts)
@@ -437,6 +521,37 @@ class Solution:
     def one_form(self) -> bool:
         """Whether the noise has the form that proves sets at one degree of freedom."""
         return isinstance(self.equations, Linear) and self.equations.one_form()
+
+
+def _descend(
+    local: Callable[[Array], Local], at: Array, others: NDArray[np.bool_], steps: int = _MOST
+) -> tuple[Local, Array]:
+    """Return the least distance over some unknowns, and its point.
+
+    Newton steps, shortened where the distance does not fall (Levenberg and Marquardt).
+    """
+    best, damping, square = local(at), 0.0, np.ix_(others, others)
+    for _ in range(steps if others.any() and math.isfinite(best.distance) else 0):
+        scale = damping * np.diag(np.diag(best.above)[others])
+        step, slope = np.zeros(len(at)), best.slope[others]
+        step[others] = _newton_step(best.hessian[square] + scale, best.above[square] + scale, slope)
+        trial = local(at + step) if np.isfinite(step).all() else best
+        least_gain = _LEAST_GAIN * max(1.0, best.distance)
+        if trial.distance < best.distance:
+            gained, at, best = best.distance - trial.distance, at + step, trial
+            if gained <= least_gain and damping <= 1e-2:
+                break
+            damping = damping / 10 if damping > 1e-6 else 0.0
+        elif damping >= 1e4 or abs(slope @ step[others]) <= least_gain:
+            break
+        else:
+            damping = max(10 * damping, 1e-3)
+    return best, at
+
+
+def _newton_step(hessian: Array, above: Array, slope: Array) -> Array:
+    factor, failed = dpotrf(hessian)
+    return _solved(above, -slope) if failed else np.asarray(dpotrs(factor, -slope)[0])
 
 
 def _solved(A: Array, x: Array) -> Array:
