@@ -10,7 +10,7 @@ from tiers import others_slow
 from marginalia.data import Column, Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
-from marginalia.inference.columns import notes_on_bins
+from marginalia.inference.columns import clipped_at, notes_on_bins
 from marginalia.inference.estimates import ResidualEstimates, part_functions
 from marginalia.inference.marginals import Interval, cell_bounds
 from marginalia.learning.units import bin_reach, code_values
@@ -201,6 +201,16 @@ def test_no_value_lies_further_from_the_middle_of_its_bin_than_is_said(edges, ty
     assert furthest == pytest.approx(bin_reach(column), abs=1e-3)
 
 
+@pytest.mark.parametrize("type_", ["integer", "number"])
+def test_a_clipped_value_lies_no_further_from_the_middle_of_its_bin_than_any_other(type_):
+    column = Column("a", 3, "numeric", edges=(0, 2, 10, 30), type=type_, bottom=True, top=True)
+    low, high = map(float, clipped_at(column).removeprefix("at ").split(" and "))
+    values = np.clip([-5.0, 40.0, 1e6], low, high)
+    assert np.abs(values - code_values(column)[[0, 2, 2]]).max() <= bin_reach(column)
+    assert clipped_at(column.replace(bottom=False)) == f"at {high:g}"
+    assert clipped_at(column.replace(bottom=False, top=False)) == ""
+
+
 def test_what_is_said_of_bins():
     columns = [
         Column("plain", 2, "numeric", labels=("1", "2"), type="integer"),
@@ -208,9 +218,8 @@ def test_what_is_said_of_bins():
         Column("b", 2, "numeric", edges=(0, 10, 30), type="number", bottom=True, top=True),
     ]
     assert notes_on_bins(Domain(columns), ["plain", "ones", "b"]) == (
-        "ones: a row in the open last bin counts as its middle, however far its value is",
-        "b: a row counts as the middle of its bin, at most 10 from its value, "
-        "and further in the open first and last one",
+        "ones: values clipped at 2",
+        "b: values clipped at 0 and 30; a row counts as the middle of its bin, at most 10 from its clipped value",
     )
 
 

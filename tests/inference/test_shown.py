@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from marginalia.cli.app import app
+from marginalia.inference import mean
 from marginalia.inference.columns import shown
 
 DOMAIN = """
@@ -16,6 +17,7 @@ attributes:
   - {name: cost, type: number, edges: [0, 100, 1000, 20000, 90000], decimals: 2, missing: ["999"]}
   - {name: days, type: integer, edges: [0, 1, 2, 5, 10, 41], top: true}
   - {name: ill, type: boolean}
+  - {name: at, type: timestamp, unit: minute, format: "%H:%M", edges: ["00:00", "06:00", "12:00", "18:00", "24:00"]}
 """
 
 
@@ -33,6 +35,9 @@ attributes:
         ((-0.01, -0.03, 0.02), "share", ["0.00", "0.00", "0.02"]),
         ((0.5, -math.inf, math.inf), "share", ["0.5", "0.0", "1.0"]),
         ((18000.5, 17999.9, 18001.1), "day", ["2019-04-14", "2019-04-13", "2019-04-16"]),
+        ((540.6, 539.9, 541.1), "minute of day", ["09:01", "08:59", "09:02"]),
+        ((23.1, -4.0, 25.0), "hour of day", ["23:00", "00:00", "23:00"]),
+        ((40.0, -math.inf, math.inf), "second of day", ["00:00:40", "00:00:00", "23:59:59"]),
         ((1.0e9, -math.inf, 1.0e9), "day", ["1e+09 days since 1970-01-01", "-inf", "1e+09 days since 1970-01-01"]),
     ],
 )
@@ -58,8 +63,9 @@ def release(tmp_path_factory):
     days = np.datetime64("2020-01-01") + rng.integers(0, 700, 3000)
     costs = np.where(rng.random(3000) < 0.2, "999", np.round(rng.gamma(1.0, 4000.0, 3000), 2).astype(str))
     stays = rng.poisson(3, 3000)
-    rows = "".join(f"{a},{c},{s},{s > 3}\n" for a, c, s in zip(days, costs, stays, strict=True))
-    (folder / "t.csv").write_text("admitted,cost,days,ill\n" + rows)
+    times = [f"{minute // 60:02}:{minute % 60:02}" for minute in rng.integers(360, 1200, 3000).tolist()]
+    rows = "".join(f"{a},{c},{s},{s > 3},{t}\n" for a, c, s, t in zip(days, costs, stays, times, strict=True))
+    (folder / "t.csv").write_text("admitted,cost,days,ill,at\n" + rows)
     (folder / "d.yaml").write_text(DOMAIN)
     made = run(
         *("synthesize", "--method", "residual_planner", "--data", folder / "t.csv", "--domain", folder / "d.yaml"),
@@ -90,6 +96,30 @@ def test_the_mean_of_a_date_is_a_date_in_text_json_and_figure(release, tmp_path)
     assert "2020" in asked(release, "--quantile", "admitted,0.5")[1]["intervals"][0]["estimate"]
     assert run("infer", release, "--mean", "admitted", "--figure", tmp_path / "f.svg").exit_code == 0
     assert (tmp_path / "f.svg").stat().st_size > 1000
+
+
+def test_the_mean_of_a_time_of_day_is_a_time_in_text_json_frame_and_figure(release, tmp_path):
+    lines, content = asked(release, "--mean", "at")
+    (one,) = content["intervals"]
+    assert "11:00" < one["low"] <= one["estimate"] <= one["high"] < "15:00"
+    assert f"mean of at: {one['estimate']} [{one['low']}, {one['high']}] exact" in lines
+    assert asked(release, "--quantile", "at,0.5")[1]["intervals"][0]["estimate"] in ("08:59", "09:00", "14:59", "15:00")
+    frame = mean(release, "at").to_frame()
+    assert 11 < frame["estimate"].iloc[0].total_seconds() / 3600 < 15
+    assert "at: counted in minutes since midnight" in asked(release, "days ~ at")[0]
+    assert run("infer", release, "--mean", "at", "--figure", tmp_path / "f.svg").exit_code == 0
+
+
+def test_an_answer_of_open_bins_says_that_values_were_clipped(release):
+    lines, content = asked(release, "--mean", "days")
+    assert lines[0].startswith("mean of days, values clipped at 40: ")
+    assert content["intervals"][0]["clipped"] == mean(release, "days").to_frame()["clipped"].iloc[0] == "at 40"
+    assert lines[1] == content["notes"][0]
+    assert lines[1].startswith("days: values clipped at 40; a row counts as the middle of its bin, ")
+    assert asked(release, "--quantile", "days,0.5")[1]["intervals"][0]["clipped"] == ""
+    (last,) = asked(release, "--quantile", "days,0.9999")[1]["intervals"]
+    assert (last["high"], last["clipped"]) == (25.0, "at 40")
+    assert asked(release, "--mean", "admitted")[1]["intervals"][0]["clipped"] == ""
 
 
 def test_money_and_durations_have_decimals_and_gaps_are_stated(release):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from marginalia.data.values import SECONDS, Unit, iso
 from marginalia.errors import InputError
 from marginalia.figure_style import COLOURS, RC, SINGLE_COLUMN
+from marginalia.inference.columns import time_text, unit_of
 
 _ROW = 0.24  # inches
 _APART = 0.2  # of a row, between series
@@ -56,14 +57,18 @@ def plot_intervals(found: Iterable[Any], title: str, *, zero: bool) -> Figure:
     if any(getattr(one, "outside", False) for one in found):
         raise InputError("a set that lies outside of two numbers cannot be drawn; a larger epsilon may help")
     series = Series("", *zip(*((one.estimate, one.low, one.high) for one in found), strict=True))
-    units = {unit for one in found if (unit := getattr(one, "quantity", "number")) in SECONDS}
-    return error_bars(
-        [one.name for one in found], [series], title=title, zero=zero, unit=units.pop() if units else None
-    )
+    quantities = {quantity for one in found if unit_of(quantity := getattr(one, "quantity", "number")) is not None}
+    tick_text = partial(time_text, quantity=quantities.pop()) if quantities else None
+    return error_bars([one.name for one in found], [series], title=title, zero=zero, tick_text=tick_text)
 
 
 def error_bars(
-    names: Sequence[str], series: Sequence[Series], *, title: str = "", zero: bool = True, unit: Unit | None = None
+    names: Sequence[str],
+    series: Sequence[Series],
+    *,
+    title: str = "",
+    zero: bool = True,
+    tick_text: Callable[[float], str] | None = None,
 ) -> Figure:
     """Draw each name's intervals on a line of its own; an end without a bound is an arrow at the edge.
 
@@ -75,8 +80,8 @@ def error_bars(
     title : str
     zero : bool
         Whether a vertical line marks 0.
-    unit : {"day", "hour", "minute", "second"}, optional
-        The numbers are dates or times, counted since 1970-01-01.
+    tick_text : callable, optional
+        Text of a whole number on the axis, such as a date.
     """
     ends = [x for s in series for part in (s.estimates, s.lows, s.highs) for x in part if math.isfinite(x)]
     low, high = min([*ends, 0.0] if zero else ends, default=-1.0), max([*ends, 0.0] if zero else ends, default=1.0)
@@ -102,9 +107,9 @@ def error_bars(
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_yticks(range(len(names)), [name if len(name) <= 40 else name[:39] + "…" for name in names])
         axes.grid(axis="y", visible=False)
-        if unit is not None:
+        if tick_text is not None:
             axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.xaxis.set_major_formatter(lambda x, _: iso(x, unit))
+            axes.xaxis.set_major_formatter(lambda x, _: tick_text(x))
         axes.set_title(title, loc="left")
         if len(series) > 1:
             figure.legend(loc="outside lower center", ncols=len(series), frameon=False)

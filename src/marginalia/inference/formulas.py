@@ -17,7 +17,7 @@ from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.names import code_names
 from marginalia.errors import InputError, one_line
-from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, with_value
+from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, quantity_of, unit_of, with_value
 from marginalia.inference.estimates import Array, Clique
 from marginalia.inference.grammar import columns_of, names_in, sides
 from marginalia.inference.release import Release
@@ -148,9 +148,11 @@ def design(release: Release, formula: str, *, binary: bool = False, levels: Coll
     _check_independent(features, domain, formula)
     numbers = [name for name, v in values.items() if v.dtype != "category"]
     numbers = numbers if binary else [left, *numbers]
-    times = [(name, unit) for name in numbers if (unit := domain[name].counted_in)]
-    notes = (*notes_on_bins(domain, numbers), *(f"{name}: counted in {unit}s since 1970-01-01" for name, unit in times))
-    return Design(left, y, tuple(features), notes, complete)
+    notes = [*notes_on_bins(domain, numbers)]
+    for name in numbers:
+        if (unit := unit_of(quantity := quantity_of(domain[name]))) is not None:
+            notes.append(f"{name}: counted in {unit}s since {'1970-01-01' if quantity == unit else 'midnight'}")
+    return Design(left, y, tuple(features), tuple(notes), complete)
 
 
 def categories_with_gaps(release: Release, formula: str) -> list[str]:

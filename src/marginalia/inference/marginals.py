@@ -24,10 +24,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from marginalia.data.column import Column
 from marginalia.data.names import code_names
 from marginalia.data.values import SECONDS
 from marginalia.errors import InputError
-from marginalia.inference.columns import Quantity, number_function, numbers_of, shown, with_value
+from marginalia.inference.columns import (
+    Quantity,
+    clipped_at,
+    number_function,
+    numbers_of,
+    quantity_of,
+    shown,
+    unit_of,
+    with_value,
+)
 from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of
 from marginalia.privacy import checks
@@ -57,10 +67,12 @@ class Interval:
         Whether the set is the outside of [low, high]: a ratio whose denominator may be 0.
     estimand : str
         The rows that the number is of; see `release.estimand_of`.
-    quantity : {"number", "count", "difference", "share", "day", "hour", "minute", "second"}
+    quantity : str
         What the number is; see `columns.Quantity`.
     decimals : int
         At least so many are shown.
+    clipped : str
+        Where values were clipped, as ``at 0 and 99``: then the number is that of the clipped values. Empty: nowhere.
     without_value : Interval, optional
         The share of rows that are left out, since they have no value in a column: a missing or a special one.
 
@@ -80,10 +92,12 @@ class Interval:
     without_value: Interval | None = None
     quantity: Quantity = "number"
     decimals: int = 0
+    clipped: str = ""
 
     def __str__(self) -> str:
         estimate, low, high = self.shown()
         about = "" if self.estimand == ALL_ROWS else f", {self.estimand}"
+        about = f", values clipped {self.clipped}{about}" if self.clipped else about
         return f"{self.name}{about}: {estimate} {'outside of ' * self.outside}[{low}, {high}] {self.label}"
 
     def shown(self) -> list[str]:
@@ -98,6 +112,8 @@ class Interval:
     def to_frame(self) -> pd.DataFrame:
         """Return one row with the estimate, the ends and their label, named as the answer; dates as timestamps.
 
+        Times of day are timedeltas since midnight.
+
         Examples
         --------
         >>> Interval("share of sex=F", 0.42, 0.40, 0.44).to_frame().loc["share of sex=F", "low"].item()
@@ -106,12 +122,15 @@ class Interval:
         import pandas as pd
 
         ends: dict[str, object] = {"estimate": self.estimate, "low": self.low, "high": self.high}
-        if (unit := self.quantity) in SECONDS:
-            counts = np.array([self.estimate, self.low, self.high]) * SECONDS[unit]
-            ends = dict(zip(ends, pd.to_datetime(np.where(np.isfinite(counts), counts, np.nan), unit="s"), strict=True))
+        if (unit := unit_of(self.quantity)) is not None:
+            seconds = np.array([self.estimate, self.low, self.high]) * SECONDS[unit]
+            seconds = np.where(np.isfinite(seconds), seconds, np.nan)
+            is_clock = self.quantity != unit
+            times = pd.to_timedelta(seconds, unit="s") if is_clock else pd.to_datetime(seconds, unit="s")
+            ends = dict(zip(ends, times, strict=True))
         gaps = math.nan if self.without_value is None else self.without_value.estimate
         facts = {"outside": self.outside, "label": self.label, "rows": self.estimand, "without_value": gaps}
-        return pd.DataFrame([{**ends, **facts}], index=[self.name])
+        return pd.DataFrame([{**ends, **facts, "clipped": self.clipped}], index=[self.name])
 
     def plot(self) -> Figure:
         """Return a figure of the estimate and its set; `plot` draws those of a whole marginal."""
@@ -462,16 +481,21 @@ def without_value(release: Source, attributes: Sequence[str], *, confidence: flo
 def mean(release: Source, attribute: str, *, confidence: float = 0.95) -> Interval:
     """Return an interval for the mean of a column whose codes stand for numbers, over all kept rows with a value.
 
-    For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`. Each row counts once,
-    also where the domain declares survey weights; see `weights.weighted_mean`.
+    For a column in bins it is the mean of the middles of the bins; see `columns.notes_on_bins`. Where an outer bin is
+    open, it is that of values clipped at the edges (`Interval.clipped`). Each row counts once, also where the domain
+    declares survey weights; see `weights.weighted_mean`.
     """
     release = Release.of(release)
     question, column = _Question.of(release, [attribute], confidence), release.domain[attribute]
     name = f"mean of {attribute}{', unweighted' * (release.domain.weights is not None)}"
     found = _per_row(question, name, number_function(column), complete=True)
-    return replace(
-        found, quantity=column.counted_in or "number", decimals=1 if column.decimals is None else column.decimals
-    )
+    return in_units_of(column, found)
+
+
+def in_units_of(column: Column, mean: Interval) -> Interval:
+    """Return the mean of a column in its units, and where its values were clipped."""
+    decimals = 1 if column.decimals is None else column.decimals
+    return replace(mean, quantity=quantity_of(column), decimals=decimals, clipped=clipped_at(column))
 
 
 def quantile(release: Source, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
@@ -495,7 +519,9 @@ def quantile(release: Source, attribute: str, share: float, *, confidence: float
     inside = np.flatnonzero(possible) if possible.any() else np.array([best])
     ends = values[best], values[inside.min()], values[inside.max()]
     found = question.interval(f"quantile {share:g} of {attribute}", *ends, complete=True)
-    return replace(found, quantity=release.domain[attribute].counted_in or "number")
+    column = release.domain[attribute]
+    in_open_bin = (column.bottom and found.low == values[0]) or (column.top and found.high == values[-1])
+    return replace(found, quantity=quantity_of(column), clipped=clipped_at(column) if in_open_bin else "")
 
 
 def odds_ratio(release: Source, first: str, second: str, *, confidence: float = 0.95) -> Interval:

@@ -19,7 +19,7 @@ from marginalia.data.column import Column
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.columns import number_function, numbers_of, with_value
 from marginalia.inference.estimates import Array
-from marginalia.inference.marginals import Interval, _Question, _ratio
+from marginalia.inference.marginals import Interval, _Question, _ratio, in_units_of
 from marginalia.inference.release import Release, Source
 
 PER = ("unit", "row")
@@ -82,13 +82,8 @@ def reweighted_mean(
     )
     gaps = f", with a value of {' and '.join(question.gaps)}" if question.gaps else ""
     found = _ratio(question, f"mean of {attribute}", top, bottom, complete=bool(gaps))
-    return replace(
-        found,
-        quantity=column.counted_in or "number",
-        decimals=1 if column.decimals is None else column.decimals,
-        estimand=estimand + gaps,
-        label=found.label if per == "unit" else "asymptotic",
-    )
+    found = replace(found, estimand=estimand + gaps, label=found.label if per == "unit" else "asymptotic")
+    return in_units_of(column, found)
 
 
 def _weights(column: Column, most: int, per: str) -> Array:

@@ -25,7 +25,7 @@ from marginalia.data.column import Column
 from marginalia.errors import InputError
 from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, with_value
 from marginalia.inference.estimates import Array
-from marginalia.inference.marginals import Interval, _Question, _ratio
+from marginalia.inference.marginals import Interval, _Question, _ratio, in_units_of
 from marginalia.inference.release import Release, Source
 from marginalia.learning.units import bin_reach, ends_of_codes
 
@@ -84,10 +84,8 @@ def weighted_mean(release: Source, attribute: str, *, confidence: float = 0.95, 
     top = question.of_codes([number_function(column), middles])
     bottom = question.of_codes([with_value(column).astype(float), middles])
     found = _ratio(question, f"mean of {attribute}, weighted by {weights}", top, bottom, complete=True)
-    found = replace(
-        found, quantity=column.counted_in or "number", decimals=1 if column.decimals is None else column.decimals
-    )
-    return _within_bins(question, found) if within_bins else found
+    found = in_units_of(column, found)
+    return _within_bins(question, replace(found, clipped="")) if within_bins else found  # whose name says it
 
 
 def _weight_of_codes(column: Column) -> Array:
