@@ -162,3 +162,45 @@ def test_what_cannot_be_reweighted_is_refused(people, model):
         reweighted_mean(fitted(people, 6), "pay", "visits")
     refused = run("infer", model[1] / "m.npz", "--mean", "pay", "--per", "person")
     assert "--per person: write unit or row" in str(refused.exception)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_mean_of_a_column_whose_bins_were_learned_is_that_of_the_clipped_values(tmp_path, relation):
+    """The answer is about the table in the bins that the release learned, and says where they clip values."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"pay": rng.lognormal(7, 1, 4000).round(2), "ill": rng.choice(["n", "y"], 4000)})
+    rows.loc[:399, "pay"] = np.nan
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "d.yaml").write_text(
+        "attributes:\n"
+        "  - {name: pay, type: number, edges: {private: adaptive, bins: 8}, missing: []}\n"
+        "  - {name: ill, type: string, labels: [n, y]}\n"
+    )
+    made = run(
+        *("synthesize", "--method", "residual_planner", "--data", tmp_path / "t.csv", "--domain", tmp_path / "d.yaml"),
+        *(
+            "--epsilon",
+            4,
+            "--relation",
+            relation,
+            "--seed",
+            0,
+            "--out",
+            tmp_path / "s.csv",
+            "--model",
+            tmp_path / "m.npz",
+        ),
+    )
+    assert made.exit_code == 0, made.output
+    release = Release.of(tmp_path / "m.npz")
+    column, codes = release.domain["pay"], Table.from_frame(rows, release.domain).column("pay")
+    of_bins = (np.array(column.edges[:-1]) + np.array(column.edges[1:])) / 2
+    truth = of_bins[codes[codes < len(of_bins)]].mean()
+    content = json.loads(run("infer", tmp_path / "m.npz", "--mean", "pay", "--json").output)
+    (one,) = content["intervals"]
+    assert one["low"] <= truth <= one["high"]
+    assert one["high"] - one["low"] < 0.2 * truth
+    assert one["clipped"] == f"at {column.edges[0]:.10g} and {column.edges[-1]:.10g}"
+    assert one["estimand"] == "over rows with a value of pay"
+    assert one["without_value"]["estimate"] == pytest.approx(0.1, abs=0.01)
+    assert "pay: the release learned its bins; this answer is about the table in these bins" in content["notes"]
