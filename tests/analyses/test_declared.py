@@ -68,6 +68,10 @@ def test_at_a_huge_epsilon_it_is_what_statsmodels_fits_to_the_rows(table, relati
     assert errors == pytest.approx(dict(oracle.bse), rel=1e-4)
 
 
+def test_a_formula_alone_is_a_linear_regression():
+    assert Analyses.parse({"analyses": ["d ~ a", {"formula": "d ~ b"}]}) == Analyses.parse(declare("d ~ a", "d ~ b"))
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 8.0])
 def test_the_ledger_holds_what_was_asked_for_and_no_more(table, epsilon, relation):

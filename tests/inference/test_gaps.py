@@ -107,6 +107,19 @@ def test_regressions_are_those_of_the_rows_with_all_values(table, formula, famil
     assert "share of rows without a value of " in str(found)
 
 
+def test_cells_without_a_value_lie_in_no_direction_of_kappa():
+    """They have 0 in all features; the distance at the coefficients 0 counted as one at infinity."""
+    rng = np.random.default_rng(5)
+    codes = np.column_stack(
+        [np.zeros(4000, int), rng.integers(0, 7, 4000), np.zeros(4000, int), rng.integers(0, 2, 4000)]
+    )
+    found = regression(
+        released(Table(codes, Domain(COLUMNS)), [("pay", "ill")], 3.0), "ill ~ C(pay)", family="binomial"
+    )
+    assert found.distance_at_infinity > 100 > found.equations.distance(np.zeros(5))
+    assert all(c.bounded for c in found.coefficients)
+
+
 @pytest.mark.parametrize(("formula", "family"), [("pay ~ age", "gaussian"), ("ill ~ ward", "binomial")])
 def test_pairs_are_enough_for_two_columns(table, formula, family):
     joint, by_pairs = (

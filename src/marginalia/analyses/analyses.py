@@ -24,7 +24,7 @@ EFFECT = 0.15  # default guess, for a term that spans [-1, 1] and a response tha
 
 
 class Analysis(Strict, allow_inf_nan=False):
-    """One declared regression.
+    """One declared regression. In a file, a formula alone is a linear one with the defaults.
 
     Attributes
     ----------
@@ -41,6 +41,11 @@ class Analysis(Strict, allow_inf_nan=False):
     family: Literal["gaussian", "binomial", "poisson"] = "gaussian"
     effects: dict[str, float] = Field(default_factory=dict)
     spread: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_formula(cls, content: Any) -> Any:
+        return {"formula": content} if isinstance(content, str) else content
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

@@ -547,7 +547,8 @@ class _Score(Equations):
         """
         far = np.abs(self._X).max(axis=1)
         flat = np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2] / far
-        few = np.argsort(np.abs(self._counts), kind="stable")[:_FEW_CELLS]
+        counted = np.flatnonzero(self._X.any(axis=0))  # not the cells of rows without a value: no direction leads there
+        few = counted[np.argsort(np.abs(self._counts[counted]), kind="stable")[:_FEW_CELLS]]
         towards = np.linalg.lstsq(self._X @ self._X.T, self._X[:, few], rcond=None)[0].T
         starts = np.vstack([np.diag(1 / far), flat, towards])
         near, far_out = _FAR[self._family]
