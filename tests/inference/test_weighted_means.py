@@ -222,13 +222,16 @@ def test_the_verb_prints_the_weighted_mean_first(model, tmp_path):
     assert lines[1].startswith("mean of pay, unweighted, over rows with a value of pay: ")
     assert lines[2].startswith("mean of pay, weighted by w, wherever values and weights lie in their bins, clipped to")
     assert lines[2].endswith("certified")
-    assert any(line.startswith("w: a row counts as the middle of its bin, at most 150 ") for line in lines)
+    clipped = "w: values clipped at "
+    assert any(line.startswith(clipped) and "the middle of its bin, at most 150 " in line for line in lines)
     found = json.loads("\n".join(infer(tmp_path / "m.npz", "--mean", "pay", "--json")))
     assert [one["label"] for one in found["intervals"]] == ["exact", "exact", "certified"]
     assert "of the answers only the mean uses the weights `w`" in "\n".join(
         infer(tmp_path / "m.npz", "--marginal", "pay")
     )
-    assert infer(tmp_path / "m.npz", "--mean", "w")[0].startswith("mean of w, unweighted, over rows with a value of w")
+    assert infer(tmp_path / "m.npz", "--mean", "w")[0].startswith(
+        "mean of w, unweighted, values clipped at 400, over rows"
+    )
 
 
 def test_the_verb_names_the_marginal_that_a_weighted_mean_lacks(tmp_path):
