@@ -397,8 +397,9 @@ def warm_up(job: Job, dataset: str) -> None:
     """
     rng = np.random.default_rng(0)
     domain = Domain([Column("a", 2), Column("b", 2, "numeric"), Column("y", 2, "numeric")])
-    rows = Table(rng.integers(0, 2, (60, 3)), domain)  # of two values each, which every method takes
-    made = Prepared(dataset, rows, (Task("linear", "y"), Task("logistic", "y")), n_public=60)
+    n = 4000  # more than any published batch: a fit that samples loads what accounts for it
+    rows = Table(rng.integers(0, 2, (n, 3)), domain)  # of two values each, which every method takes
+    made = Prepared(dataset, rows, (Task("linear", "y"), Task("logistic", "y")), n_public=n)
     cells = {(cell.arm, cell.task): cell for cell in job.cells(made.tasks, 0)}
     chosen = [  # no code of the user's runs in the process of the job
         cell
