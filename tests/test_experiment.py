@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.errors import InputError
 from marginalia.experiment import Curves, Experiment
@@ -56,22 +57,31 @@ def test_wrong_settings_fail_at_the_plan_with_one_line(studies, said):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
+    others_slow(
+        [
+            (None, "does not exist"),
+            ("1 / 0", "cannot be imported: ZeroDivisionError"),
+            ("x = 1", "expected one Experiment at the top level, found 0"),
+            ("a, b = Experiment('a'), Experiment('b')", "expected one Experiment at the top level, found 2"),
+            ("a, b = (Experiment('a', rows=print, keys=k) for k in (('x',), ('y',)))", "at the top level, found 2"),
+            ("a = Experiment('a', rows=print)", "experiment 'a' has neither 'tables' nor 'keys'"),
+            ("a = Experiment('../a', rows=print, keys=('x',))", "the id '../a' is no name of a file"),
+            ("a = Experiment('dd_ssp_cert', rows=print, keys=('x',))", "the id 'dd_ssp_cert' is taken"),
+            ("a = Experiment('mse', rows=print, keys=('x',))", "the id 'mse' is taken"),
+            ("a = Experiment('certificates', rows=print, keys=('x',))", "the id 'certificates' is taken"),
+            ("a = Experiment('a', rows=print, keys=('x',), parts='sizes')", "study 'a': its parts: KeyError: 'sizes'"),
+            ("a = Experiment('a', rows=print, keys=('x',), parts=lambda s: [])", "these settings leave nothing to run"),
+            (
+                "a = Experiment('a', rows=print, keys=('x',), parts=lambda s: ['b/c'])",
+                "part 'b/c' is no name of a file",
+            ),
+            ("a = Experiment('a', rows=print, keys=('x',), datasets=('adlt',))", "did you mean 'adult'?"),
+        ],
         (None, "does not exist"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
-        ("x = 1", "expected one Experiment at the top level, found 0"),
-        ("a, b = Experiment('a'), Experiment('b')", "expected one Experiment at the top level, found 2"),
-        ("a, b = (Experiment('a', rows=print, keys=k) for k in (('x',), ('y',)))", "at the top level, found 2"),
         ("a = Experiment('a', rows=print)", "experiment 'a' has neither 'tables' nor 'keys'"),
-        ("a = Experiment('../a', rows=print, keys=('x',))", "the id '../a' is no name of a file"),
-        ("a = Experiment('dd_ssp_cert', rows=print, keys=('x',))", "the id 'dd_ssp_cert' is taken"),
-        ("a = Experiment('mse', rows=print, keys=('x',))", "the id 'mse' is taken"),
-        ("a = Experiment('certificates', rows=print, keys=('x',))", "the id 'certificates' is taken"),
-        ("a = Experiment('a', rows=print, keys=('x',), parts='sizes')", "study 'a': its parts: KeyError: 'sizes'"),
         ("a = Experiment('a', rows=print, keys=('x',), parts=lambda s: [])", "these settings leave nothing to run"),
-        ("a = Experiment('a', rows=print, keys=('x',), parts=lambda s: ['b/c'])", "part 'b/c' is no name of a file"),
-        ("a = Experiment('a', rows=print, keys=('x',), datasets=('adlt',))", "did you mean 'adult'?"),
-    ],
+    ),
 )
 def test_a_file_that_holds_no_usable_experiment_is_one_line(tmp_path, text, said):
     path = tmp_path / "mine.py"

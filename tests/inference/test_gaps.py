@@ -134,7 +134,7 @@ def test_pairs_are_enough_for_two_columns(table, formula, family):
 
 def test_what_pairs_lack_is_named_with_the_way_out(table):
     release = released(table, [*itertools.combinations(NAMES, 2)])
-    with pytest.raises(InputError, match=r"age and pay and ward.*--analyses.*only rows with a value of pay and ward"):
+    with pytest.raises(InputError, match=r"age and pay and ward.*only rows with a value of pay and ward.*--analyses"):
         regression(release, "pay ~ age + ward")
 
 
@@ -209,11 +209,11 @@ def test_simultaneous_shares_hold_at_once():
     table = with_gaps(400, seed=4)
     counts = table.counts(("ward",))[:3]
     drawn, rng, hits = Redrawn(table, [("ward",)], 20.0), np.random.default_rng(8), 0
-    for _ in range(DRAWS):
+    for _ in range(200):
         found = shares(drawn.draw(rng), ["ward"], simultaneous=True)
         assert {one.label for one in found} == {"certified"}
         hits += all(one.contains(count / counts.sum()) for one, count in zip(found, counts, strict=True))
-    assert at_least(hits, DRAWS, 0.95)
+    assert at_least(hits, 200, 0.95)
 
 
 def test_an_adaptive_release_gives_a_certified_ratio_at_a_part_of_the_error():

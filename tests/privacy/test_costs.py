@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.privacy import events
 from marginalia.privacy.costs import Cost, composed_epsilon, cost, has_profile
@@ -68,12 +69,12 @@ def test_the_page_of_proofs_names_files_that_exist():
     assert missing == []
 
 
-@pytest.mark.parametrize("relation", Relation, ids=str)
+@pytest.mark.parametrize("relation", others_slow(Relation), ids=str)
 def test_what_the_sums_let_pass_keeps_the_budget(relation):
     """Random lists near a budget: the quick test of the ledger never accepts what the full computation rejects."""
     rng = np.random.default_rng(0)
     accepted = 0
-    for _ in range(300):
+    for _ in range(100):
         events = tuple(
             GaussianEvent(1.0, s) if kind == 0 else LaplaceEvent(1.0, 2 * s) if kind == 1 else ExponentialEvent(1 / s)
             for kind, s in zip(rng.integers(0, 3, 4), rng.uniform(4, 14, 4), strict=True)
@@ -81,4 +82,4 @@ def test_what_the_sums_let_pass_keeps_the_budget(relation):
         if Cost.of([(event, 1) for event in events], relation).is_within(1.0, 1e-5):
             accepted += 1
             assert composed_epsilon(events, relation, 1e-5) <= 1.0
-    assert 30 < accepted < 270
+    assert 10 < accepted < 95

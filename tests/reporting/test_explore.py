@@ -69,6 +69,7 @@ def test_own_methods_come_first_and_differences_are_paired(explore, tmp_path):
     assert names["failed"]["message"].tolist() == ["needs more than 4000 MB"]
 
 
+@pytest.mark.slow
 def test_the_means_are_those_of_the_tables(explore):
     names, shown = explore(ROOT / "results" / "paper" / "dd_ssp")
     table = pd.read_csv(ROOT / "results/paper/dd_ssp/tables/mse.csv", keep_default_na=False)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Column, Domain, Table
 from marginalia.methods.record import Arm, Method
@@ -93,10 +94,12 @@ def rows_of(text, tmp_path, **choice):
 
 @pytest.mark.parametrize(
     ("text", "message", "verdict"),
-    [
-        (SILENT, "no release was recorded: nothing is certified", "no"),
-        (FOREIGN, "declared by its author: the ledger is not marginalia's", "declared"),
-    ],
+    others_slow(
+        [
+            (SILENT, "no release was recorded: nothing is certified", "no"),
+            (FOREIGN, "declared by its author: the ledger is not marginalia's", "declared"),
+        ]
+    ),
 )
 def test_an_own_method_without_a_ledger_is_not_certified(tmp_path, text, message, verdict):
     _, frame = rows_of(text, tmp_path)
