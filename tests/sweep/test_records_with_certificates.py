@@ -102,6 +102,7 @@ def test_files_without_certificates_and_broken_ones(tmp_path):
         read_certificates([tmp_path / "absent.parquet"])
 
 
+@pytest.mark.slow
 def test_an_own_method_in_ideal_arithmetic_is_its_authors_word_too(tmp_path):
     """It was certified, "in ideal arithmetic", without any audit."""
     (tmp_path / "mine.py").write_text(IDEAL)

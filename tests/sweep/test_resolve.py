@@ -216,6 +216,7 @@ def test_dd_ssp_stands_on_a_synthesizer_of_ones_own(tmp_path, order):
     assert again.registry["star"].classes == {"": f"{tmp_path / 'star.py'}:Star"}
 
 
+@pytest.mark.slow
 def test_a_class_without_a_method_of_its_base_is_one_line(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from marginalia.learning.base import LinearRegressor\n"
