@@ -169,15 +169,13 @@ def test_p_values_agree_with_the_sets(sigma):
 
 
 def test_a_p_value_near_a_singular_design_is_that_of_the_least_distance():
-    """A search from b alone ends where the distance is not the least: its p-value is 0.002, not 0.13."""
-    table = numeric(table_of((8, 6, 8, 8), 3000))
+    """A search from b alone ends where the distance is not the least: one p-value is 4e-9 then, not 0.11."""
+    table = numeric(table_of((6, 5, 6, 4), 1000))
     triples = [("a", "b", "d"), ("a", "b", "c"), ("b", "c", "d"), ("a", "c", "d")]
-    release = Redrawn(table, triples, 10.0).draw(np.random.default_rng(2))
-    found = regression(release, "d ~ a * b + I(c ** 2)")
-    assert found.quantile < found.distance_at_infinity < 10
-    (b,) = [c for c in found.coefficients if c.name == "b"]
-    assert b.low < 0 < b.high
-    assert b.p_value == pytest.approx(0.129, abs=0.01)
+    found = regression(Redrawn(table, triples, 3.0).draw(np.random.default_rng(0)), "d ~ a * c + b")
+    assert found.quantile < found.distance_at_infinity < 100
+    assert [c.p_value < 0.05 for c in found.coefficients] == [not c.low <= 0 <= c.high for c in found.coefficients]
+    assert any(c.p_value == pytest.approx(0.109, abs=0.002) for c in found.coefficients)
 
 
 @pytest.mark.slow
