@@ -178,7 +178,8 @@ def test_either_currency_may_come_next(events, currency, selecting):
 @pytest.mark.parametrize(
     "first",
     others_slow(
-        [PoissonGaussianEvent(0.2, 4.0, 50), OBJECTIVE, STOPPING, RandomStoppingEvent(GaussianEvent(1, 40), 0.5)]
+        [PoissonGaussianEvent(0.2, 4.0, 50), OBJECTIVE, STOPPING, RandomStoppingEvent(GaussianEvent(1, 40), 0.5)],
+        OBJECTIVE,
     ),
 )
 @pytest.mark.parametrize("currency", others_slow(["zcdp", "gdp"]))
