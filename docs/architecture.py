@@ -33,8 +33,8 @@ FLOORS = (
     ("marginals",),
     ("synthesis",),  # what synthesizers share
     ("learning",),  # what learners share
-    ("inference",),  # error bars on what was released
     ("methods",),
+    ("inference",),  # error bars on what was released
     ("analyses",),  # regressions that are declared before a release
     ("peers",),
     ("sweep",),

@@ -45,7 +45,9 @@ def test_modules_import_only_from_floors_below():
     for module, path in MODULES.items():
         for other in house.imports(path, MODULES):
             here, there = module.split(".")[1:2], other.split(".")[1:2]
-            if module in LAZY_FACES:
+            if module == "marginalia":  # the face of the whole, by which no module of it imports
+                allowed = there == ["privacy"]
+            elif module in LAZY_FACES:
                 allowed = there in (["methods"], ["papers"])
             else:
                 allowed = here == there or house.floor_of(other) < house.floor_of(module)

@@ -8,7 +8,6 @@ import statistics
 import numpy as np
 import pytest
 
-from marginalia.advice.attack import of_budget
 from marginalia.advice.order import measured_order
 from marginalia.advice.recommend import predicted_widths, recommend
 from marginalia.data.domain import Column, Domain
@@ -18,6 +17,7 @@ from marginalia.errors import InputError
 from marginalia.inference.marginals import cell_bounds
 from marginalia.inference.release import Release
 from marginalia.methods.registry import BUILT_IN, arms_of
+from marginalia.privacy.attack import of_budget
 from marginalia.sweep.choices import MethodChoice, own_method
 from marginalia.synthesis import ResidualPlanner
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from marginalia.advice.attack import Attack, of_budget, of_gaussian
 from marginalia.advice.costs import BASES, Costs
 from marginalia.advice.order import Ranked, measured_order
 from marginalia.data.column import Column, PrivateBins
@@ -27,6 +26,7 @@ from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy import checks
+from marginalia.privacy.attack import Attack, of_budget, of_gaussian
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.preprocessing.preprocess import PREPROCESSING_SHARE, UNIT_SHARE
 from marginalia.privacy.relation import Neighbours, Relation

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marginalia.advice.attack import of_budget, of_gaussian
 from marginalia.data.files import write_text
 from marginalia.data.keys import UNPROTECTED
+from marginalia.privacy.attack import of_budget, of_gaussian
 from marginalia.privacy.certificate import Certificate, certificate_path
 from marginalia.privacy.events import GaussianEvent, count_events
 from marginalia.privacy.ledger import Ledger

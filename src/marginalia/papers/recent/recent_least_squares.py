@@ -119,7 +119,7 @@ def with_constant(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the errors of all arms of one table, for each protocol, epsilon and split."""
-    from marginalia.learning import OLSRegressor
+    from marginalia.methods.ols import OLSRegressor
 
     stored = Prepared.load(data[part]).raw
     assert stored is not None

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.advice.attack import FALSE_POSITIVES, of_budget, of_gaussian
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
+from marginalia.privacy.attack import FALSE_POSITIVES, of_budget, of_gaussian
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent, flattened
 

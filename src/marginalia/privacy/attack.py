@@ -24,6 +24,11 @@ class Attack:
         Greatest probability of a right answer where both answers are equally likely; 1/2 is a coin.
     true_positives : float
         Greatest share of the members who are found, where 1 % of those who are no members are accused.
+
+    Examples
+    --------
+    >>> Attack(success=0.731, true_positives=0.027).words()[:57]
+    'is right at most 73.1% of the time (a coin: 50%; both ans'
     """
 
     success: float
