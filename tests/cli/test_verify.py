@@ -161,7 +161,7 @@ def test_what_was_published_is_made_again(verify):
     assert (code, err) == (0, "")
     assert re.search(r"^toy c1: held \(3 of 3\): errors are small$", out, flags=re.M)
     # SSP's published constants spend more and say so: no certificate is claimed for them
-    assert re.search(r"^toy: 14 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
+    assert re.search(r"^toy: 14 tables made again, 18 of 24 private runs certified, 0 differences$", out, flags=re.M)
     assert out.endswith("all as published\n")
 
 
