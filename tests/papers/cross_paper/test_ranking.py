@@ -10,11 +10,8 @@ from marginalia.papers.cross_paper.ranking import (
     APART,
     RANKED,
     caption,
-    contests,
-    critical_difference,
     figure,
     pairs,
-    rank_intervals,
     ranking,
     shown,
 )
@@ -79,12 +76,9 @@ def test_mean_ranks_by_hand(ranked):
 
 
 @pytest.mark.slow
-def test_friedman_and_critical_difference(ranked):
+def test_friedman_and_like_best(ranked):
     ranks = np.array([[1, 2, 3]] * 5 + [[2, 1, 3]])
     assert ranked["friedman_p"].iloc[0] == pytest.approx(stats.friedmanchisquare(*ranks.T).pvalue, rel=1e-3)
-    # Demšar 2006, table 5: q = 2.343 for three classifiers at the 5 % level
-    assert critical_difference(3, 6) == pytest.approx(2.343 * np.sqrt(3 * 4 / 36), rel=1e-3)
-    assert critical_difference(10, 14) == pytest.approx(3.164 * np.sqrt(10 * 11 / 84), rel=1e-3)
     assert list(ranked["like_best"]) == ["yes", "yes", "no"]
 
 
@@ -248,13 +242,13 @@ def test_regression_may_be_untouched_where_classification_is_not():
 @pytest.mark.slow
 def test_bootstrap_intervals_against_all_ways_to_draw_the_tables(module_records):
     """Of six tables with ranks 1, but 2 on one of them: the mean over a draw is 1 + B/6, B binomial(6, 1/6)."""
-    (contest,) = contests(module_records)
-    found = rank_intervals(contest)
+    found = ranking(module_records).set_index("name")[["rank_low", "rank_high"]]
     drawn = stats.binom(6, 1 / 6)
-    assert tuple(found.loc["SSP"]) == pytest.approx((1 + drawn.ppf(0.025) / 6, 1 + drawn.ppf(0.975) / 6))
-    assert tuple(found.loc["DP-SGD"]) == pytest.approx((2 - drawn.ppf(0.975) / 6, 2 - drawn.ppf(0.025) / 6))
+    low, high = drawn.ppf(0.025) / 6, drawn.ppf(0.975) / 6
+    assert tuple(found.loc["SSP"]) == pytest.approx((1 + low, 1 + high), rel=1e-3)
+    assert tuple(found.loc["DP-SGD"]) == pytest.approx((2 - high, 2 - low), rel=1e-3)
     assert tuple(found.loc["PATE"]) == (3, 3)
-    pd.testing.assert_frame_equal(found, rank_intervals(contest))
+    pd.testing.assert_frame_equal(found, ranking(module_records).set_index("name")[["rank_low", "rank_high"]])
 
 
 @pytest.mark.slow

@@ -1,14 +1,8 @@
 """Which methods rank where over data sets and budgets, and which differences are significant.
 
-Ranks follow Demšar (2006): methods are ranked on each data set, the Friedman test asks whether they differ at all, and
-the Nemenyi critical difference says how far apart two mean ranks must be. The budgets of a data set are not independent
-of each other, so a data set counts once there, with its mean rank over epsilon. Pairs are compared besides by
-Wilcoxon's signed-rank test over (data set, epsilon) with Holm's correction, which takes them as independent and is the
-more liberal of the two, and by their differences on the same splits.
-
-Tables on which a default of a method was chosen (`developed_on` in the catalogue) are ranked apart: there a method has
-seen the answers. What a ranking owes to its choice of tables is said by a bootstrap over them (Efron 1979): the 2.5th
-and 97.5th percentile of the mean rank over as many tables, drawn with replacement.
+How is said by `marginalia.reporting.ranks`; pairs are compared besides by their differences on the same splits. Tables
+on which a default of a method was chosen (`developed_on` in the catalogue) are ranked apart: there a method has seen
+the answers.
 """
 
 from __future__ import annotations
@@ -24,24 +18,20 @@ from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
 from marginalia.figure_style import DOUBLE_COLUMN
 from marginalia.methods.registry import BUILT_IN
-from marginalia.reporting.pairwise import holm
+from marginalia.reporting.ranks import COLUMNS, block_ranks, dataset_means, rank_table, wilcoxon
 from marginalia.reporting.style import arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
-from marginalia.sweep.seeds import seed_sequence
 
-LEVEL = 0.05
 ENOUGH_BLOCKS = 0.75  # an arm with values in a smaller share of the blocks is listed, not ranked
-FEWEST_DATASETS = 3  # for a test
 RANKED, APART = "ranked", "developed on"  # tables
-DRAWS = 10_000  # of the bootstrap
 # Their guarantee is that of delta = 0: they leave unused what the others get.
 PURE_EPSILON = frozenset(method.id for method in BUILT_IN.values() if method.pure)
 _BLOCK = ["dataset", "target", "epsilon"]
-_COLUMNS = (
+_ARM = (
     "experiment", "metric", "tables", "name", "method", "variant", "calibration", "relation", "pure_epsilon",
-    "protects", "mean_rank", "rank_low", "rank_high", "n_datasets", "blocks", "n_blocks",
+    "protects", "n_blocks",
 )  # fmt: skip
-_TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
+_NUMBERS = [column for column in COLUMNS if column not in ("n_datasets", "blocks", "like_best")]
 _PAIR = [
     *("experiment", "metric", "tables", "first", "second", "blocks"),
     *("first_better", "second_better", "p", "p_holm"),
@@ -69,14 +59,11 @@ class Contest:
         """The values of the arms with enough blocks, in those blocks where all of them have one."""
         return self.values.loc[:, self.values.notna().mean() >= ENOUGH_BLOCKS].dropna()
 
-    def ranks(self) -> Frame:
-        """Return the rank of each ranked arm in each block that counts; 1 is best, ties share their mean rank."""
-        return self.counted.rank(axis=1, ascending=not self.higher_is_better)
-
-    def dataset_ranks(self) -> Frame:
-        """Return the mean rank over epsilon on each data set and target, arms from the best to the worst."""
-        ranks = self.ranks().groupby(_BLOCK[:2]).mean()
-        return ranks[ranks.mean().sort_values(kind="stable").index]
+    @property
+    def best_first(self) -> list[str]:
+        """The ranked arms by their mean rank over data sets, each data set's being its mean over epsilon."""
+        ranks = dataset_means(block_ranks(self.counted, higher_is_better=self.higher_is_better))
+        return list(ranks.mean().sort_values(kind="stable").index)
 
 
 def named_aggregate(records: Frame, metric: str) -> Frame:
@@ -116,41 +103,16 @@ def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
             yield Contest(str(experiment), metric, str(tables), METRICS[metric].higher_is_better, arms, values, trials)
 
 
-def critical_difference(n_arms: int, n_datasets: int) -> float:
-    """Return how far apart two mean ranks must be by Nemenyi's test at the 5 % level."""
-    from scipy import stats
-
-    q = stats.studentized_range.isf(LEVEL, n_arms, np.inf) / np.sqrt(2)
-    return float(q * np.sqrt(n_arms * (n_arms + 1) / (6 * n_datasets)))
-
-
-def rank_intervals(contest: Contest) -> Frame:
-    """Return ``rank_low`` and ``rank_high`` of each ranked arm: the 95 % percentile interval over tables.
-
-    The tables are drawn with replacement, all arms on the same ones, by a seed of the contest's own.
-    """
-    import pandas as pd
-
-    ranks = contest.dataset_ranks()
-    rng = np.random.default_rng(seed_sequence(0, "mean ranks", contest.experiment, contest.metric, contest.tables))
-    often = rng.multinomial(len(ranks), np.full(len(ranks), 1 / len(ranks)), size=DRAWS)  # each table in each draw
-    low, high = np.percentile(often @ ranks.to_numpy() / len(ranks), [2.5, 97.5], axis=0)
-    return pd.DataFrame({"rank_low": low, "rank_high": high}, index=ranks.columns)
-
-
 def ranking(records: Frame) -> Frame:
     """Rank the private arms of each experiment by each metric, a row for each arm, best first.
 
     ``tables``: those that are ranked, or those that a default was ``developed on``, which are ranked by themselves.
-    ``mean_rank`` over the ``blocks`` (data set, target, epsilon) that count, of ``n_datasets`` data sets and targets,
-    between ``rank_low`` and ``rank_high`` (`rank_intervals`);
-    ``rank_at_<epsilon>``; ``friedman_p`` (are all alike?); ``critical_difference``; ``like_best`` (yes: within the
-    critical difference of the first); ``wilcoxon_p`` against the first (Holm, over all pairs). A test over fewer than
-    three data sets is left empty. An arm with values in too few blocks has no rank; ``blocks`` says how many it has.
-    Nor has one whose certificate is for some rows only (``protects``): it keeps a smaller promise than the others.
+    ``rank_at_<epsilon>``, then the columns of `rank_table`, over the ``blocks`` (data set, target, epsilon) that count,
+    of ``n_datasets`` data sets and targets. An arm with values in too few blocks has no rank; ``blocks`` says how many
+    it has. Nor has one whose certificate is for some rows only (``protects``): it keeps a smaller promise than the
+    others.
     """
     import pandas as pd
-    from scipy import stats
 
     from marginalia.reporting.tables import ARM, round_significant
 
@@ -160,16 +122,12 @@ def ranking(records: Frame) -> Frame:
     for everyone in contests(records, partial=True):
         if (contest := ranked.get((everyone.experiment, everyone.metric, everyone.tables))) is None:
             continue
-        ranks, by_dataset = contest.ranks(), contest.dataset_ranks()
-        by_epsilon = ranks.groupby("epsilon").mean()
+        counted, higher = contest.counted, contest.higher_is_better
+        key = (contest.experiment, contest.metric, contest.tables)
+        table = rank_table(counted, higher_is_better=higher, seed=key)
+        by_epsilon = block_ranks(counted, higher_is_better=higher).groupby("epsilon").mean()
         epsilons.update(by_epsilon.index)
-        n_datasets, n_arms = by_dataset.shape
-        tested = n_datasets >= FEWEST_DATASETS and n_arms >= 3
-        friedman = stats.friedmanchisquare(*(by_dataset[a] for a in by_dataset)).pvalue if tested else np.nan
-        difference = critical_difference(n_arms, n_datasets) if tested else np.nan
-        mean, p = by_dataset.mean(), _wilcoxon(contest)
-        between = rank_intervals(contest) if n_datasets >= FEWEST_DATASETS else None
-        for name in [*mean.index, *(n for n in everyone.arms if n not in mean)]:
+        for name in [*table.index, *(n for n in everyone.arms if n not in table.index)]:
             arm = dict(zip(ARM, everyone.arms[name], strict=True))
             line: Record = {
                 "experiment": contest.experiment,
@@ -181,27 +139,16 @@ def ranking(records: Frame) -> Frame:
                 "n_blocks": len(contest.values),
                 "protects": "every row" if name in contest.arms else "some rows",
             }
-            if name in mean:
-                gap = mean[name] - mean.iloc[0]
-                line |= {
-                    "mean_rank": mean[name],
-                    **({} if between is None else between.loc[name]),
-                    "n_datasets": n_datasets,
-                    "blocks": len(ranks),
-                    "friedman_p": friedman,
-                    "critical_difference": difference,
-                    "like_best": ("yes" if gap <= difference else "no") if tested else "",
-                    "wilcoxon_p": p.get(frozenset((mean.index[0], name)), (np.nan, np.nan))[1],
-                    **{f"rank_at_{epsilon:g}": rank for epsilon, rank in by_epsilon[name].items()},
-                }
+            if name in table.index:
+                line |= table.loc[name].to_dict()
+                line |= {f"rank_at_{epsilon:g}": rank for epsilon, rank in by_epsilon[name].items()}
             else:
                 values = everyone.values[name].dropna()
                 line |= {"n_datasets": values.groupby(_BLOCK[:2]).ngroups, "blocks": len(values), "like_best": ""}
             lines.append(line)
     at = [f"rank_at_{epsilon:g}" for epsilon in sorted(epsilons)]
-    frame = pd.DataFrame(lines, columns=[*_COLUMNS, *at, *_TESTS])
-    numbers = ["mean_rank", "rank_low", "rank_high", *at, *(c for c in _TESTS if c != "like_best")]
-    return frame.assign(**{c: round_significant(frame[c], 4) for c in numbers})
+    frame = pd.DataFrame(lines, columns=[*_ARM, *at, *COLUMNS])
+    return frame.assign(**{c: round_significant(frame[c], 4) for c in [*_NUMBERS, *at]})
 
 
 def pairs(records: Frame) -> Frame:
@@ -217,10 +164,10 @@ def pairs(records: Frame) -> Frame:
 
     lines = []
     for contest in contests(records):
-        p = _wilcoxon(contest)
+        p = wilcoxon(contest.counted, higher_is_better=contest.higher_is_better)
         better = 1 if contest.higher_is_better else -1
         blocks = contest.counted.index
-        compared = list(combinations(contest.dataset_ranks(), 2))
+        compared = list(combinations(contest.best_first, 2))
         firsts, seconds = (contest.trials[[pair[side] for pair in compared]].to_numpy() for side in (0, 1))
         gaps = pd.DataFrame(better * (firsts - seconds), index=contest.trials.index).groupby(_BLOCK)
         mean = gaps.mean().loc[blocks]
@@ -232,23 +179,6 @@ def pairs(records: Frame) -> Frame:
             lines.append((*which, first, second, len(blocks), int(wins[place]), int(losses[place]), *tests))
     frame = pd.DataFrame(lines, columns=_PAIR)
     return frame.assign(p=round_significant(frame["p"], 4), p_holm=round_significant(frame["p_holm"], 4))
-
-
-def _wilcoxon(contest: Contest) -> dict[frozenset[Any], tuple[float, float]]:
-    """Return p of each pair, raw and corrected; errors are compared by their ratio, since data sets differ in scale."""
-    from scipy import stats
-
-    values = contest.counted
-    if values.groupby(_BLOCK[:2]).ngroups < FEWEST_DATASETS:
-        return {}
-    scaled = values if contest.higher_is_better else np.log(values)
-    p: dict[frozenset[Any], float] = {}
-    for first, second in combinations(scaled, 2):
-        gap = scaled[first] - scaled[second]
-        # Ties to the last digit (a method and what is made of it) would leave nothing to rank.
-        same = (gap == 0).all()
-        p[frozenset((first, second))] = 1.0 if same else float(stats.wilcoxon(gap, method="approx").pvalue)
-    return dict(zip(p, zip(p.values(), holm(list(p.values())).tolist(), strict=True), strict=True))
 
 
 def marker(arm: Any, size: float = 5) -> dict[str, Any]:

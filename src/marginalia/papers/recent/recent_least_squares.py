@@ -17,6 +17,8 @@ from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Se
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.pairwise import CLEAR, p_value, pairwise
 from marginalia.reporting.panels import drawing
+from marginalia.reporting.ranks import COLUMNS as RANK_COLUMNS
+from marginalia.reporting.ranks import rank_table
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -31,6 +33,7 @@ ADA, ADA_PUBLISHED, ADA_AUTHORS = "AdaSSP", "AdaSSP, published", "AdaSSP, as Lev
 SSP, WHITENED, SGD = "SSP", "whitened GD", "DP-SGD"
 # With exact noise the best on these tables: of 1, 3, 10, 30 and 100 rounds, and on ten of them of 1, 2, 3, 5 and 8.
 BOOSTED_ROUNDS, MIXING_ROUNDS = 3, 8
+TUNED_HERE = (BOOSTED, MIXING)
 
 
 class Arm(NamedTuple):
@@ -205,14 +208,34 @@ def errors(model: Any, rows: Split) -> Record:
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
-    """Return means over splits, paired differences of logarithms from Hessian mixing, and cells won, tied and lost."""
+    """Return means over splits, paired differences of logarithms from Hessian mixing, cells won and lost, and ranks."""
     keys = ["protocol", "dataset", "epsilon", "arm"]
     compared = differences(rows)
     return {
         ID: mean_table(rows.drop(columns="seconds"), keys, [*METRICS, "epsilon_spent"]),
         f"{ID}_differences": compared,
         f"{ID}_cells": cells(compared),
+        f"{ID}_ranks": ranks(rows),
     }
+
+
+def ranks(rows: Frame) -> Frame:
+    """Rank the arms with exact noise by error on held-out rows, over tables and epsilon; see `rank_table`.
+
+    A row for each arm of each protocol. ``tuned``: whether a constant of the arm was chosen on these tables.
+    """
+    import pandas as pd
+
+    exact = rows[rows["arm"].isin([name for name, arm in ARMS.items() if "calibration" not in arm.given])]
+    found = []
+    for protocol in [p for p in PROTOCOLS if p in set(exact["protocol"])]:
+        part = exact[exact["protocol"] == protocol]
+        means = part.pivot_table("mse", index=["dataset", "epsilon"], columns="arm", sort=False)
+        table = rank_table(means.dropna(axis=1), higher_is_better=False, seed=(ID, protocol))
+        tuned = ["yes" if arm in TUNED_HERE else "no" for arm in table.index]
+        found.append(table.rename_axis("arm").reset_index().assign(protocol=protocol, tuned=tuned))
+    columns = ["protocol", "arm", "tuned", *RANK_COLUMNS]
+    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
 
 
 def differences(rows: Frame) -> Frame:
