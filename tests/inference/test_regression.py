@@ -15,7 +15,7 @@ from tiers import others_slow
 from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
-from marginalia.inference import Release, regression, regressions
+from marginalia.inference import Release, regression
 from marginalia.inference.estimates import ResidualEstimates
 from marginalia.inference.formulas import design
 from marginalia.inference.regressions import equations_of
@@ -86,18 +86,6 @@ def test_a_ridge_is_another_target(table):
     oracle = np.linalg.solve(X.T @ X + 50 * np.eye(3), X.T @ y)
     found = regression(without_noise(table), "d ~ a + c", ridge=50.0)
     assert [c.estimate for c in found.coefficients] == pytest.approx(list(oracle), abs=1e-6)
-
-
-def test_the_noise_of_counts_is_the_same_as_a_matrix_and_axis_by_axis(table, monkeypatch):
-    release = Redrawn(table, EVERYTHING, 5.0, n_public=False).draw(np.random.default_rng(5))
-    of, b = design(release, FORMULA, binary=True), np.linspace(-0.5, 0.5, 5)
-    x = np.arange(5.0)
-    dense = equations_of(release, of, "binomial")
-    expected = dense.variance(b), dense.corrected_jacobian(b, x)
-    monkeypatch.setattr(regressions, "_DENSE", 0)
-    axes = equations_of(release, of, "binomial")
-    assert axes.variance(b) == pytest.approx(expected[0], rel=1e-9)
-    assert axes.corrected_jacobian(b, x) == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.slow

@@ -6,20 +6,17 @@ function that is summed, and one round gives the sums of all its parts.
 
 from __future__ import annotations
 
-import itertools
 import math
 import shlex
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
-from scipy.special import expit
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
@@ -28,8 +25,10 @@ from marginalia.inference.formulas import Design, Feature, categories_with_gaps,
 from marginalia.inference.marginals import Interval, without_value
 from marginalia.inference.products import Products
 from marginalia.inference.release import ALL_ROWS, Release, Source, estimand_of, notes_on_unit, notes_on_weights
+from marginalia.inference.scores import Scores
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, Solution, coefficients
 from marginalia.privacy import checks
+from marginalia.subsets import subsets
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
 _WIDEST = 60  # letters of a term in the printed table
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
-_FEW_CELLS = 24  # cells in whose directions the search for the distance at infinity starts
-_FOLLOWED = 6  # directions of least distance at infinity from which the search goes on
-# Largest |x'b| at which the distance at infinity is searched. With larger ones the squares of exp leave V no digits.
-_FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
-_DENSE = 500  # cells up to which the covariance of their noise is stored as a matrix
 _MORE = "declare the regression before the release (marginalia release --analyses), or release all its columns jointly"
 _WORKLOAD = "name these marginals in the workload of residual_planner"
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
@@ -404,7 +398,7 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
     """
     if isinstance(release, ReleasedSums):
         return release.equations(of, family, ridge)
-    return _linear(release, of, ridge) if family == "gaussian" else _Score(release, of, family)
+    return _linear(release, of, ridge) if family == "gaussian" else _scores(release, of, family)
 
 
 Parts = dict[Clique, Array]  # of a function; see `part_functions`
@@ -474,142 +468,36 @@ def _round_with(release: Release, needed: Mapping[Clique, str]) -> ResidualEstim
     )
 
 
-class _Score(Equations):
-    """Scores of a generalised linear model with its canonical link: sum of x (y - m(x'b)) = 0.
-
-    The part with y minus its mean over codes does not depend on b and comes from pairs with y. The rest is a function
-    of the features alone and comes from their joint marginal. The two use different residuals, so their noise is
-    independent.
-    """
-
-    def __init__(self, release: Release, of: Design, family: str) -> None:
-        self.p, self._family = len(of.features), family
-        domain, clique = release.domain, of.attributes
-        sizes = [domain.sizes[a] for a in clique]
-        if math.prod(sizes) > _MOST_CELLS:
-            raise InputError(
-                f"the features have {math.prod(sizes):,} joint cells; at most {_MOST_CELLS:,} are possible"
-            )
-        products = []
-        if joined := set(of.y.clique) <= set(clique):  # y has gaps: the joint marginal of the features gives all
-            self._y: float | Array = np.broadcast_to(of.y.spread(clique, domain), sizes).ravel()
-        else:
-            counted = 1.0 if of.complete is None else of.complete.spread(of.y.clique, domain)
-            counted = np.broadcast_to(counted, of.y.values.shape)
-            self._y = float(of.y.values.sum() / counted.sum())
-            centred = Feature(of.response, of.y.clique, of.y.values - self._y * counted)
-            products = _parts_of([f.times(centred, domain) for f in of.features], domain)
-        joint = part_functions(clique, np.random.default_rng(0).normal(size=sizes))  # a function that has every part
-        names = [f"{f.name} with {of.response}" for f in of.features[: len(products)]]
-        names.append("the scores, which need all features jointly")
-        estimates = _round_with(release, _named([*products, joint], names))
-        h, V = (np.zeros(self.p), np.zeros((self.p, self.p))) if joined else _sums_of(estimates, products)
-        self._h, self._V = h, V
-        self._X = np.array(
-            [np.broadcast_to(f.spread(clique, domain), sizes).ravel() for f in of.features]
-        )  # (p, cells)
-        self._counts = estimates.counts(clique).ravel()
-        # Covariance of the counts, applied axis by axis: sum over parts of variance ⊗ (I - 11'/n or 11'/n²).
-        self._sizes, self._clique, self._estimates = sizes, clique, estimates
-
-    def _mean(self, b: Array) -> Array:
-        eta = b @ self._X
-        return expit(eta) if self._family == "binomial" else np.exp(np.clip(eta, -700, 700))
-
-    def residuals(self, b: Array) -> Array:
-        """Return the noisy scores at b."""
-        return np.asarray(self._h + self._X @ ((self._y - self._mean(b)) * self._counts))
-
-    def variance(self, b: Array) -> Array:
-        """Return the covariance of their noise."""
-        V = self._V + self._noise(self._X * (self._y - self._mean(b)))
-        return np.asarray(V if self.extra is None else V + self.extra)
-
-    def jacobian(self, b: Array) -> Array:
-        """Return the derivative of the noisy scores."""
-        m = self._mean(b)
-        slope = m * (1 - m) if self._family == "binomial" else m
-        return np.asarray(-(self._X * (slope * self._counts)) @ self._X.T)
-
-    def corrected_jacobian(self, b: Array, x: Array) -> Array:
-        """Return the derivative of the scores of the counts less the noise that explains the scores best."""
-        m, along = self._mean(b), x @ self._X
-        slope = m * (1 - m) if self._family == "binomial" else m
-        noise = self._spread((along * (self._y - m))[None])[0]
-        return np.asarray(-(self._X * (slope * (self._counts - noise))) @ self._X.T)
-
-    def distance_at_infinity(self) -> float:
-        """Return the least distance at infinity that a local search finds.
-
-        The search starts along every feature, where J is least, and towards single cells with few rows: noise may leave
-        such a cell without rows, and then the scores carry no information in this direction. The distance is flat at
-        infinity, so it is minimised at moderate |x'b| and evaluated far out.
-        """
-        far = np.abs(self._X).max(axis=1)
-        flat = np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2] / far
-        counted = np.flatnonzero(self._X.any(axis=0))  # not the cells of rows without a value: no direction leads there
-        few = counted[np.argsort(np.abs(self._counts[counted]), kind="stable")[:_FEW_CELLS]]
-        towards = np.linalg.lstsq(self._X @ self._X.T, self._X[:, few], rcond=None)[0].T
-        starts = np.vstack([np.diag(1 / far), flat, towards])
-        near, far_out = _FAR[self._family]
-        edges = [self._on_edge(d, near) for d in (*starts, *-starts)]
-        least = min((self._nearest(b, near) for b in sorted(edges, key=self.distance)[:_FOLLOWED]), key=self.distance)
-        return min(self.distance(b) for b in (*edges, least, self._nearest(self._on_edge(least, far_out), far_out)))
-
-    def _on_edge(self, b: Array, reach: float) -> Array:
-        """Return the point on the ray of b whose largest |x'b| is `reach`."""
-        return np.asarray(b * (reach / max(float(np.abs(b @ self._X).max()), 1e-300)))
-
-    def _nearest(self, b: Array, reach: float) -> Array:
-        """Return a point of largest |x'b| = `reach` of least distance near b: a few steps down the slope."""
-        value, slope, curvature, _ = self.local(b)
-        for _ in range(6):
-            step = np.linalg.lstsq(curvature, -slope, rcond=1e-10)[0]
-            trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
-            best = min(trials, key=self.distance, default=b)
-            if not self.distance(best) < value * (1 - 1e-3):
-                break
-            b = best
-            value, slope, curvature, _ = self.local(b)
-        return b
-
-    def _noise(self, F: Array) -> Array:
-        """Return the covariance of the noise of F counts, F of shape (p, cells)."""
-        return np.asarray(self._spread(F) @ F.T)
-
-    def _spread(self, F: Array) -> Array:
-        """Return F times the covariance of the noise of the counts: by its matrix if it is small, else axis by axis."""
-        if F.shape[1] <= _DENSE:
-            return np.asarray(F @ self._covariance)
-        return self._turned(self._turned(F) * self._spectrum, back=True)
-
-    def _turned(self, F: Array, *, back: bool = False) -> Array:
-        """Return rows of functions of cells in the bases in which the noise is independent."""
-        turned = F.reshape([len(F), *self._sizes])
-        for axis, basis in enumerate(self._bases):
-            turned = np.moveaxis(np.tensordot(turned, basis, axes=(axis + 1, 1 if back else 0)), -1, axis + 1)
-        return turned.reshape(len(F), -1)
-
-    @cached_property
-    def _covariance(self) -> Array:
-        return self._estimates.covariance(self._clique)
-
-    @cached_property
-    def _bases(self) -> list[Array]:
-        """Orthonormal bases of each axis whose first vector is constant: in them the noise is independent."""
-        return [np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))[0] for n in self._sizes]
-
-    @cached_property
-    def _spectrum(self) -> Array:
-        """Variance of the noise of the counts in these bases, cells in C order."""
-        out = np.zeros(self._sizes)
-        for index in itertools.product(*((0, 1) if n > 1 else (0,) for n in self._sizes)):
-            part = tuple(a for a, i in zip(self._clique, index, strict=True) if i)
-            spread = math.prod(n for n, i in zip(self._sizes, index, strict=True) if not i)
-            out[tuple(slice(1, None) if i else slice(0, 1) for i in index)] = (
-                self._estimates.residuals[part][1] / spread
-            )
-        return out.ravel()
+def _scores(release: Release, of: Design, family: str) -> Scores:
+    """Return the scores of a regression that needs the joint marginal of all features."""
+    domain, clique = release.domain, of.attributes
+    sizes = [domain.sizes[a] for a in clique]
+    if math.prod(sizes) > _MOST_CELLS:
+        raise InputError(f"the features have {math.prod(sizes):,} joint cells; at most {_MOST_CELLS:,} are possible")
+    products: list[Parts] = []
+    if joined := set(of.y.clique) <= set(clique):  # y has gaps: the joint marginal of the features gives all
+        response: float | Array = np.broadcast_to(of.y.spread(clique, domain), sizes).ravel()
+    else:
+        counted = 1.0 if of.complete is None else of.complete.spread(of.y.clique, domain)
+        counted = np.broadcast_to(counted, of.y.values.shape)
+        response = float(of.y.values.sum() / counted.sum())
+        centred = Feature(of.response, of.y.clique, of.y.values - response * counted)
+        products = _parts_of([f.times(centred, domain) for f in of.features], domain)
+    joint = part_functions(clique, np.random.default_rng(0).normal(size=sizes))  # a function that has every part
+    names = [f"{f.name} with {of.response}" for f in of.features[: len(products)]]
+    names.append("the scores, which need all features jointly")
+    estimates = _round_with(release, _named([*products, joint], names))
+    p = len(of.features)
+    sums, covariance = (np.zeros(p), np.zeros((p, p))) if joined else _sums_of(estimates, products)
+    axes = {a: axis for axis, a in enumerate(clique)}
+    features = [(tuple(axes[a] for a in f.clique), f.values) for f in of.features]
+    variances = {
+        tuple(axes[a] for a in part): estimates.residuals[part][1]
+        for part in subsets(clique)
+        if all(domain.sizes[a] > 1 for a in part)
+    }
+    counts = estimates.counts(clique).ravel()
+    return Scores(family, sizes, features, counts, variances, response, sums, covariance)
 
 
 def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -> None:
