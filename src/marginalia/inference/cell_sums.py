@@ -166,8 +166,9 @@ class CellSums:
         where = np.unravel_index(cells, self._sizes) if self._sizes else ()
         out = np.zeros((self.count, len(cells)))
         for group in self._groups:
-            index = tuple(where[a] for a in group.axes)
-            out[group.places] = group.values[(slice(None), *index)] if index else group.values[:, None]
+            shape = [self._sizes[a] for a in group.axes]
+            index = np.ravel_multi_index([where[a] for a in group.axes], shape) if shape else 0
+            out[group.places] = group.rows[:, index] if shape else group.rows
         return out[self._place]
 
     def occupied(self) -> NDArray[np.bool_]:
@@ -264,16 +265,17 @@ class CellSums:
                 mu = np.concatenate([np.repeat(mu.take([1], i), self._sizes[a], i), mu.take([0], i)], axis=i)
             tied = tuple(a for a in one if a in other and a in inside)
             first, second = ([a for a in self._all if a in away or a in q or a in inside] for q in (one, other))
-            at = [
-                tuple(slice(None) if a in away else slice(-1) if a in q else -1 for a in self._all)
-                for q in (first, second)
-            ]
             mu = mu.reshape([self._sizes[a] + 1 if a in away else 1 for a in first])
             texts = _letters(first, one, inside), _letters(second, one, inside, second=True)
             rest = _letters([a for a in other if a not in tied], one, inside, second=True)
             result = _letters(one, one, inside) + rest
-            terms.append(_Term(tied, *at, mu, f"Z{texts[0]},Z{texts[1]}->Z{result}"))
+            at, to = (self._slices(q, away) for q in (first, second))
+            terms.append(_Term(tied, at, to, mu, f"Z{texts[0]},Z{texts[1]}->Z{result}"))
         return terms
+
+    def _slices(self, axes: Sequence[int], away: Sequence[int]) -> tuple[slice | int, ...]:
+        """Return where the marginal on some axes lies; on the axes `away` all marginals, elsewhere the sum."""
+        return tuple(slice(None) if a in away else slice(-1) if a in axes else -1 for a in self._all)
 
     @cached_property
     def _mu(self) -> Array:
