@@ -115,9 +115,9 @@ def test_what_is_to_be_learned_is_named_and_so_is_what_cannot_be_read(tmp_path):
         "column 'seen': 1 of 5 rows: '2024' in row 3 is not a date; it counts as missing",
         "column 'seen': 1 of 5 rows: '-9999-01-01' in row 4 is a date outside the years 1 to 9999; it counts as "
         "missing",
-        "folded, for your eyes only: column 'seen': 1 of 5 rows (20 %) have an offset: shown on the clocks of UTC "
+        "private note: column 'seen': 1 of 5 rows (20 %) have an offset: shown on the clocks of UTC "
         "(`zone: Europe/Berlin` names others)",
-        "folded, for your eyes only: column 'seen': 1 of 5 rows (20 %) have a time of day: `type: date` drops it, "
+        "private note: column 'seen': 1 of 5 rows (20 %) have a time of day: `type: date` drops it, "
         "`type: timestamp` keeps it",
     ]
 

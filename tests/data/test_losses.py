@@ -64,7 +64,7 @@ def frame():
 
 
 def line(column, rows, what):
-    return f"folded, for your eyes only: column '{column}': {rows} of {N} rows ({100 * rows / N:.3g} %) {what}"
+    return f"private note: column '{column}': {rows} of {N} rows ({100 * rows / N:.3g} %) {what}"
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def expected(frame):
         line("day", N // 4 - midnights - gone, "have a time of day: `type: date` drops it, `type: timestamp` keeps it"),
         line("hour", sum("+" in str(t) for t in frame["hour"]), "have an offset: shown on the clocks of Europe/Berlin"),
         line("hour", sum("10:30" in str(t) for t in frame["hour"]), "are no whole hours: `unit: hour` drops the rest"),
-        line("ward", 3 * N // 5, "are none of the 2 labels: all become 'other'"),
+        line("ward", 3 * N // 5, "are not among the 2 labels and are recoded as 'other'"),
         line("stay", N // 10, "have decimals: `type: integer` drops them"),
     ]
 
@@ -118,8 +118,8 @@ def test_a_fit_says_it_to_the_owner_and_writes_it_nowhere(frame, expected, tmp_p
     code, out, err = call(verb, *words, *data, "--json")
     assert code == 0, err
     assert [said.removeprefix("marginalia: ") for said in err.splitlines()] == expected
-    assert "folded" not in out
-    assert not any(b"folded" in path.read_bytes() for path in tmp_path.iterdir())
+    assert "private note: column" not in out
+    assert not any(b"private note: column" in path.read_bytes() for path in tmp_path.iterdir())
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_draft_proposes_timestamps_with_their_unit_and_zone(tmp_path, call):
     frame.to_csv(tmp_path / "t.csv", index=False)
     code, out, err = call("domain", "init", tmp_path / "t.csv")
     assert code == 0, err
-    assert "folded, for your eyes only: column 'instants': 300 of 300 rows (100 %) have an offset" in out
+    assert "private note: column 'instants': 300 of 300 rows (100 %) have an offset" in out
     assert yaml.safe_load((tmp_path / "t.domain.yaml").read_text())["attributes"][1] == {
         "name": "minutes",
         **drafted["minutes"],

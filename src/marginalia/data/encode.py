@@ -221,9 +221,9 @@ def merged(problems: Iterable[Problem]) -> list[Problem]:
 def loss_lines(problems: Iterable[Problem], n_rows: int) -> list[str]:
     """Return a line for each kind of loss, with its columns and the number and share of rows.
 
-    >>> lost = [Problem("ward", "are none of the 1 labels", 2, severity="info")]
+    >>> lost = [Problem("ward", "are not among the 1 labels", 2, severity="info")]
     >>> loss_lines(lost, 4)
-    ["folded, for your eyes only: column 'ward': 2 of 4 rows (50 %) are none of the 1 labels"]
+    ["private note: column 'ward': 2 of 4 rows (50 %) are not among the 1 labels"]
     """
     by_loss: dict[str, dict[str, int]] = {}
     for one in problems:
@@ -237,7 +237,7 @@ def loss_lines(problems: Iterable[Problem], n_rows: int) -> list[str]:
         if len(names) > 1:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             columns = f"columns {', '.join(names[:3])}{more}: up to {rows}"
-        lines.append(f"folded, for your eyes only: {columns} {what}")
+        lines.append(f"private note: {columns} {what}")
     return lines
 
 
@@ -247,7 +247,7 @@ def losses_of(rows: Any, domain: Domain) -> list[str]:
     >>> import pandas as pd
     >>> ward = Column("ward", 2, labels=("A",), type="string", other="other")
     >>> losses_of(pd.DataFrame({"ward": ["A", "B", "C", "other"]}), Domain([ward]))
-    ["folded, for your eyes only: column 'ward': 2 of 4 rows (50 %) are none of the 1 labels: all become 'other'"]
+    ["private note: column 'ward': 2 of 4 rows (50 %) are not among the 1 labels and are recoded as 'other'"]
     """
     losing = domain.project([a.name for a in domain if any(_losses(a))])
     encoded = encode([Batch("rows", None, rows)], losing, on_error="collect")
@@ -325,7 +325,7 @@ def _losses(column: Column) -> Iterator[Loss]:
         n = column.n_values
         yield (
             lambda cell: column.merged(cell.text) not in texts,
-            f"are none of the {n} labels: all become '{column.other}'",
+            f"are not among the {n} labels and are recoded as '{column.other}'",
         )
 
 
