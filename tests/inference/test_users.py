@@ -204,3 +204,27 @@ def test_a_mean_of_a_column_whose_bins_were_learned_is_that_of_the_clipped_value
     assert one["estimand"] == "over rows with a value of pay"
     assert one["without_value"]["estimate"] == pytest.approx(0.1, abs=0.01)
     assert "pay: the release learned its bins; this answer is about the table in these bins" in content["notes"]
+
+
+def test_every_answer_about_learned_labels_says_so(tmp_path):
+    """A rare label becomes `other`: the answer is about that table, in text and JSON, and its truth is in the sets."""
+    rng = np.random.default_rng(0)
+    ward = rng.choice(["A", "B", "Z9"], size=4000, p=[0.6, 0.3995, 0.0005])
+    rows = pd.DataFrame({"ward": ward, "pay": rng.integers(0, 80, 4000) // 20 + (ward == "B")})
+    domain = {
+        "attributes": [
+            {"name": "ward", "type": "string", "labels": "private", "other": "other"},
+            {"name": "pay", "type": "integer", "labels": [0, 1, 2, 3, 4]},
+        ]
+    }
+    made = ResidualPlanner(epsilon=20.0, relation="replace_one", random_state=0).fit(rows, domain=domain)
+    made.save(tmp_path / "m.npz")
+    assert made.domain_["ward"].texts[:3] == ("A", "B", "other")
+    note = "ward: the release learned its labels; this answer is about the table in these labels, all others as `other`"
+    for words in (["pay ~ ward"], ["--marginal", "ward"], ["--difference", "ward=A - ward=B"]):
+        assert note in run("infer", tmp_path / "m.npz", *words).output.splitlines()
+        assert note in json.loads(run("infer", tmp_path / "m.npz", *words, "--json").output)["notes"]
+    assert note not in run("infer", tmp_path / "m.npz", "--mean", "pay").output.splitlines()
+    coded = Table.from_frame(rows, made.domain_).column("ward")
+    for code, one in enumerate(cells(made, ["ward"])[:3]):
+        assert one.contains((coded == code).sum())

@@ -95,7 +95,7 @@ def infer(
     if wald and (formula is None or guaranteed):
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
-    from marginalia.inference.columns import notes_on_bins
+    from marginalia.inference.columns import notes_on_bins, notes_on_labels
     from marginalia.inference.regressions import regression
     from marginalia.inference.release import Release, notes_on_unit, notes_on_weights
     from marginalia.inference.weights import can_weight, mean_within_bins, notes_on_mean, weighted_mean
@@ -118,13 +118,15 @@ def infer(
         return answer if compare is None else _compared(answer, compare, model, fitted, ridge=ridge)
     kept = Release.of(model)
     numbers: list[str] = []  # columns that are taken for numbers
+    categories: list[str] = []  # columns whose codes the question is about
     of_mean = mean_of if per is None else None
     weighted = of_mean is not None and can_weight(kept, of_mean)
 
     def ask(release: Release) -> list[Interval]:
         if marginal is not None:
             question = marginals.shares if shares_too else marginals.cells
-            return question(release, marginal.split(","), confidence=confidence, simultaneous=simultaneous)
+            categories[:] = marginal.split(",")
+            return question(release, categories, confidence=confidence, simultaneous=simultaneous)
         if mean_of is not None:
             numbers[:] = [mean_of]
             if per is not None:
@@ -136,11 +138,13 @@ def infer(
             numbers[:] = [name]
             return [marginals.quantile(release, name, _number(quantile_of, share), confidence=confidence)]
         if difference_of is not None:
-            return [marginals.difference(release, *_cells(release, difference_of), confidence=confidence)]
+            categories[:], first, second = _cells(release, difference_of)
+            return [marginals.difference(release, categories, first, second, confidence=confidence)]
         assert odds_ratio_of is not None
         pair = odds_ratio_of.split(",")
         if len(pair) != 2:
             raise InputError(f"--odds-ratio {odds_ratio_of}: name two columns, as in sex,ill")
+        categories[:] = pair
         return [marginals.odds_ratio(release, *pair, confidence=confidence)]
 
     asked_for = ask(kept)
@@ -148,7 +152,8 @@ def infer(
     if figure is not None:
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
     weights = notes_on_weights(kept.domain) if of_mean is None else notes_on_mean(kept, of_mean)
-    notes = (*notes_on_bins(kept.domain, numbers), *weights, *notes_on_unit(kept.unit), *unprotected)
+    codes = (*notes_on_bins(kept.domain, numbers), *notes_on_labels(kept.domain, categories))
+    notes = (*codes, *weights, *notes_on_unit(kept.unit), *unprotected)
     gaps = list(dict.fromkeys(str(one.without_value) for one in found if one.without_value is not None))
     content = {"confidence": confidence, "intervals": [_facts(one) for one in found], "notes": notes}
     answer = Answer(content, [*map(str, found), *gaps, *notes])

@@ -186,3 +186,19 @@ def notes_on_bins(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
         if column.lenient:
             notes.append(f"{name}: the release learned its bins; this answer is about the table in these bins")
     return tuple(notes)
+
+
+def notes_on_labels(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
+    """Return notes on those of these columns whose labels the release learned.
+
+    >>> from marginalia.data import Column, Domain
+    >>> ward = Column("ward", type="string", labels=("A",), other="other", missing=("?",), lenient=True)
+    >>> notes_on_labels(Domain([ward]), ["ward"])
+    ('ward: the release learned its labels; this answer is about the table in these labels, all others as `other`',)
+    """
+    return tuple(
+        f"{name}: the release learned its labels; this answer is about the table in these labels, all others as "
+        f"`{domain[name].other}`"
+        for name in dict.fromkeys(names)
+        if domain[name].lenient and domain[name].other is not None
+    )

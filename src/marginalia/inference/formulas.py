@@ -17,7 +17,15 @@ from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.names import code_names
 from marginalia.errors import InputError, one_line
-from marginalia.inference.columns import notes_on_bins, number_function, numbers_of, quantity_of, unit_of, with_value
+from marginalia.inference.columns import (
+    notes_on_bins,
+    notes_on_labels,
+    number_function,
+    numbers_of,
+    quantity_of,
+    unit_of,
+    with_value,
+)
 from marginalia.inference.estimates import Array, Clique
 from marginalia.inference.grammar import columns_of, names_in, sides
 from marginalia.inference.release import Release
@@ -55,7 +63,7 @@ class Design:
     y : Feature
     features : tuple of Feature
     notes : tuple of str
-        On columns in bins that stand for numbers; see `columns.notes_on_bins`.
+        On columns in bins that stand for numbers, and on learned labels; see `columns.notes_on_bins`.
     complete : Feature, optional
         1 for rows with a value in all columns of the formula, else 0: a factor of `y` and of all features. None where
         no column has gaps.
@@ -148,7 +156,7 @@ def design(release: Release, formula: str, *, binary: bool = False, levels: Coll
     _check_independent(features, domain, formula)
     numbers = [name for name, v in values.items() if v.dtype != "category"]
     numbers = numbers if binary else [left, *numbers]
-    notes = [*notes_on_bins(domain, numbers)]
+    notes = [*notes_on_bins(domain, numbers), *notes_on_labels(domain, [left, *variables])]
     for name in numbers:
         if (unit := unit_of(quantity := quantity_of(domain[name]))) is not None:
             notes.append(f"{name}: counted in {unit}s since {'1970-01-01' if quantity == unit else 'midnight'}")
