@@ -10,7 +10,8 @@ import pytest
 from marginalia.data.keys import UNPROTECTED
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.verify import verify
-from marginalia.reporting.publication import Publication, of_certificate, write_officer_page
+from marginalia.reporting.officer_page import write_officer_page
+from marginalia.reporting.publication import Publication, of_certificate
 
 AGE = {"name": "age", "type": "integer", "edges": [0, 20, 40, 60, 80]}
 ILL = {"name": "ill", "type": "string", "labels": ["no", "yes"]}

@@ -148,8 +148,8 @@ def test_peers_that_fail_and_hang_cost_a_run_their_rows(folder):
         "timeout_seconds": 20,
         "results_dir": "results",
         "experiments": {
-            "short": {"methods": ["peer/tiny/hang"], "timeout_seconds": 1},
-            "add_remove": {"methods": ["peer/tiny/raise"]},
+            "short": {"methods": ["peer/tiny/hang"], "relation": "add_remove", "timeout_seconds": 1},
+            "add_remove": {"methods": ["peer/tiny/raise"], "relation": "add_remove"},
             "replace_one": {"methods": ["peer/tiny/mean"], "relation": "replace_one"},
         },
     }

@@ -87,7 +87,7 @@ def _certify_one(file: Path, table: Path | None, page: Path | None) -> Answer:
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.certificate_page import certificate_page
     from marginalia.privacy.verify import verify
-    from marginalia.reporting.publication import of_certificate, weak_budget, write_officer_page
+    from marginalia.reporting.publication import of_certificate, weak_budget
 
     if page is not None:
         check_out(page, (".html", ".htm"), (file, table), option="--page")
@@ -95,6 +95,8 @@ def _certify_one(file: Path, table: Path | None, page: Path | None) -> Answer:
     found = verify(proof, table=table)
     publication = of_certificate(file, proof, found, table)
     if page is not None:
+        from marginalia.reporting.officer_page import write_officer_page
+
         write_officer_page(page, (table or file).name, proof, found, publication)
     facts = {
         "file": str(file),
