@@ -1,4 +1,4 @@
-"""scipy.stats is loaded when it is used, in the processes that are ours."""
+"""scipy.stats and pandas are loaded when they are used, in the processes that are ours."""
 
 import subprocess
 import sys
@@ -27,6 +27,21 @@ LOADED = "loaded = lambda: 'scipy.stats._stats_py' in sys.modules;"
 @pytest.mark.slow
 def test_every_way_to_it_leads_there(use):
     code = f"{HEAD}\n{LOADED}\n{use}\nassert loaded() and type(sys.modules['scipy.stats']).__name__ == 'module'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import pandas as pd; assert not loaded(); pd.DataFrame({'a': [1]})",
+        "import pandas; from pandas.api.types import is_list_like",
+        "import sklearn.base; assert not loaded(); import pandas as pd; pd.Series([1])",
+        "import pandas, pyarrow; assert not loaded(); assert pyarrow.table({'a': [1]}).to_pandas().shape == (1, 1)",
+    ],
+)
+def test_pandas_is_loaded_when_it_is_used(use):
+    code = f"{HEAD}\nloaded = lambda: 'pandas._libs' in sys.modules\n{use}\nassert loaded()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
+from marginalia.methods.task import Task
 from marginalia.sweep.protocols import Prepared
 
 SLOW = (
@@ -61,4 +63,28 @@ job = Job(block, "own", "synthesizers", "all", (1.0,), tuple(arms_of("independen
 run_job(job.settings(), data={str(tmp_path / "own")!r}, seed=0, out={str(tmp_path / "out.parquet")!r})
 """
     assert loaded_by(code) <= set(NEEDED)
+    assert (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.slow
+def test_the_job_of_a_learner_loads_neither_pandas_nor_scipy_stats(tmp_path):
+    """The worker of a job postpones them, and nothing that a fit or its metrics call uses them."""
+    script = (Path(__file__).parents[2] / "workflow/scripts/run_methods.py").read_text()
+    assert "\npostpone()\n" in script
+    table = Table([[0, 1], [1, 0], [1, 1], [0, 0]] * 20, Domain.from_sizes({"a": 2, "b": 2}))
+    Prepared("own", table, (Task("logistic", "b"),)).save(tmp_path / "own")
+    code = f"""
+from marginalia.postponed import postpone; postpone()
+from marginalia.methods.registry import arms_of
+from marginalia.sweep.config import Config
+from marginalia.sweep.run import run_job
+from marginalia.sweep.plan import Job
+config = {{"datasets": [], "methods": ["objective_perturbation"], "epsilons": [1.0], "trials": 1}}
+block = Config.model_validate(config).blocks()[0]
+job = Job(block, "own", "learners", "all", (1.0,), tuple(arms_of("objective_perturbation")))
+run_job(job.settings(), data={str(tmp_path / "own")!r}, seed=0, out={str(tmp_path / "out.parquet")!r})
+import sys
+assert "sklearn.base" in sys.modules and not {{"scipy.stats._stats_py", "pandas._libs"}} & sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
     assert (tmp_path / "out.parquet").exists()

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from marginalia.postponed import postpone
 from marginalia.sweep.log import logged
 
+postpone()
 with logged(snakemake.log[0]):
     from marginalia.sweep.run import run_job
 

@@ -182,15 +182,12 @@ def arrow_frame(table: Any) -> pd.DataFrame:
 
 
 def is_frame(given: object) -> bool:
-    """Whether this is a data frame: of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
+    """Whether this is a data frame, one that hands out Arrow columns: of pandas, Polars, PyArrow, Narwhals or DuckDB.
 
     >>> import pyarrow as pa
     >>> is_frame(pa.table({"a": [1]})), is_frame([[1, 2]])
     (True, False)
     """
-    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
-    if pandas is not None and isinstance(given, pandas.DataFrame):
-        return True
     return hasattr(given, "__arrow_c_stream__") and hasattr(given, "columns")
 
 

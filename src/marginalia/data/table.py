@@ -206,7 +206,8 @@ class Table(CountSource):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        return self.domain == other.domain and np.array_equal(self.codes, other.codes)
+        # Each look into a weak cache compares a table with itself.
+        return self is other or (self.domain == other.domain and np.array_equal(self.codes, other.codes))
 
     __hash__ = object.__hash__  # identity: tables are keys of weak caches
 
