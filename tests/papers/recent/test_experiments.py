@@ -10,7 +10,10 @@ from marginalia.data.catalogue import catalogue
 from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED, LABEL, PARITIES, RESIDUAL, TAB_PE, made
 from marginalia.sweep.prepare import prepare_dataset
 
-SMALL = {"recent_rivals": {"datasets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
+SMALL = {
+    "recent_rivals": {"datasets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300},
+    "recent_intervals": {"datasets": ("gaussian_1000",), "epsilons": (1.0, 4.0), "trials": 2, "set_trials": 2},
+}
 
 LEAST_SQUARES = {
     "recent_least_squares": {

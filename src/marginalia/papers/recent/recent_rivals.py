@@ -186,6 +186,8 @@ def named(name: str) -> str:
     kind, _, k = name.partition("_")
     if name in SETS or "@" in name:
         return title(name).split(" (")[0]
+    if kind in ("gaussian", "collinear"):  # of the experiment of intervals
+        return f"{kind}, {int(k):,} rows"
     return f"{kind} of {k}"
 
 
