@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from marginalia.papers.recent import regression_intervals as published
 from marginalia.papers.recent.recent_intervals import (
@@ -33,6 +34,7 @@ from marginalia.papers.recent.recent_intervals import (
 )
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 
@@ -89,6 +91,36 @@ def test_the_events_of_binagg(codes):
     mus = [event.sensitivity / event.sigma for event in ledger.events]
     assert mus == pytest.approx(gdp_mu(1.0, DELTA) * np.array([1, 3, 3, 3]) / math.sqrt(28))
     assert [event.label for event in ledger.events] == ["PrivTree", "counts", "sums of x", "sums of y"]
+
+
+@pytest.mark.parametrize(("is_published", "of_x"), [(False, 9), (True, 36)])
+def test_one_row_in_a_corner_moves_the_sums_of_binagg_by_their_charge(codes, is_published, of_x):
+    """In a fixed tree of eight boxes; in standard deviations of the noise that is drawn."""
+    mu = gdp_mu(1.0, DELTA)
+    levels = []
+
+    def released(rows):
+        values, found = rows - (POINTS - 1) // 2, []
+
+        def hook(call, exact, draw):
+            if call.mechanism == "laplace":
+                levels.append(call.scale / call.sensitivity)
+                return np.full(call.shape, 1e9 if call.shape[0] < 8 else -1e9)
+            found.extend(np.ravel(exact()) * call.quantum / call.scale)
+            return draw()
+
+        ledger = published.binagg_ledger(1.0, DELTA, published=is_published)
+        with intercepting(hook):
+            published.binagg(values[:, :3], values[:, 3], Session(ledger, Randomness(0)), published=is_published)
+        return np.array(found), sum((event.sensitivity / event.sigma) ** 2 for event in ledger.events[1:])
+
+    corner = np.full((1, 4), POINTS - 1)
+    (before, charged), (after, _) = released(codes), released(np.vstack([codes, corner]))
+    moved = float(np.sum((after - before) ** 2))
+    assert moved == pytest.approx(mu**2 * (9 + of_x + 9) / 28) == charged
+    # PrivTree with two children needs noise of 3 / epsilon, and this epsilon-DP is the charge of the tree.
+    assert 2 * norm.isf(1 / (1 + math.exp(3 / levels[0]))) == pytest.approx(mu / math.sqrt(28))
+    assert len(set(levels)) == 1
 
 
 def test_sensitivity_of_the_sums_is_that_of_the_worst_row():
