@@ -119,10 +119,26 @@ def test_a_proportional_step_fits_a_lone_marginal_at_once():
     values = np.array([[100.0, 0.0], [50.0, -3.0], [30.0, 20.0]])
     step = FitSettings(proportional=True, near=1e9)
     warm = estimate(domain, [], total=200.0)
-    # A sigma of 1e-3 puts 5e-4 beside each count; what is negative counts as 0. A longer step than e^6 is cut.
+    # A sigma of 1e-3 puts 1e-3 beside each count; what is negative counts as 0. A longer step than e^6 is cut.
     model = estimate(domain, [Measurement(("x0", "x1"), values, 1e-3)], total=200.0, warm_start=warm, settings=step)
     np.testing.assert_allclose(model.marginal(("x0", "x1")), np.maximum(values, 0.0), atol=0.2)
-    assert model.report.passes <= 5
+    assert model.report.passes <= 6
+
+
+def test_a_proportional_step_leaves_margins_that_are_measured_to_the_fit():
+    """Where another measurement has an attribute, the step changes the dependence alone, up to the cells' rounding."""
+    domain, total = domain_of((3, 4)), 1e6
+    margins = [Measurement(("x0",), np.array([5e5, 3e5, 2e5]), 10.0), Measurement(("x1",), np.full(4, 2.5e5), 10.0)]
+    warm = estimate(domain, margins, total=total, settings=TIGHT)
+    noise = np.random.default_rng(0).normal(0, 2000, (3, 4))
+    pair = Measurement(("x0", "x1"), warm.marginal(("x0", "x1")) + noise + 5000.0 * np.eye(3, 4), 10.0)
+    only = FitSettings(t=1e9, gap=1e9, min_outer=0, proportional=True)  # an outer step that stays where it started
+    model = estimate(domain, [*margins, pair], total=total, warm_start=warm, settings=only)
+    assert model.report.loss < 1e-2 * np.square(noise).sum() * 12
+    change = model.marginal(("x0", "x1")) - warm.marginal(("x0", "x1"))
+    assert np.abs(change).max() > 1000
+    assert np.abs(change.sum(axis=0)).max() < 0.1 * np.abs(change).max()
+    assert np.abs(change.sum(axis=1)).max() < 0.1 * np.abs(change).max()
 
 
 @pytest.mark.slow

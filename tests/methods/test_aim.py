@@ -10,7 +10,6 @@ from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.marginals import FINAL, ROUND_QUICK, ROUND_TIGHT, Workload, megabytes_with
 from marginalia.marginals.plan import Plan
-from marginalia.methods import aim as aim_module
 from marginalia.methods import aim as aim_scores
 from marginalia.methods.aim import AIM, AdaptiveBudget, fit_settings
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
@@ -131,14 +130,14 @@ def test_noise_and_selection_follow_the_annealing_rule():
 def test_tuned_constants_start_and_fall_as_the_rule_says(monkeypatch):
     """By another road: the first noise from what all rounds would cost, each fall from the models themselves."""
     moves = []
-    refit = aim_module._GraphicalRun.refit
+    refit = aim_scores._GraphicalRun.refit
 
     def watched(self, q):
         before = self.model.lone_probabilities(q) * self.model.total
         refit(self, q)
         moves.append(float(np.abs(self.model.lone_probabilities(q) * self.model.total - before).sum()))
 
-    monkeypatch.setattr(aim_module._GraphicalRun, "refit", watched)
+    monkeypatch.setattr(aim_scores._GraphicalRun, "refit", watched)
     aim = AIM(epsilon=2.0, constants="tuned", random_state=0, relation="add_remove").fit(table_of())
     sigma, mu = aim.history_[0].sigma, gdp_mu(2.0, 1e-5)
     assert 8 * 5 * (1 / sigma**2 + bounded_range_mu(2 / 3 / sigma) ** 2) == pytest.approx(mu**2, rel=1e-9)
@@ -185,6 +184,35 @@ def test_how_closely_a_round_is_fitted_depends_on_structure_and_the_released_mis
     assert fit_settings(large, last=False, misfit=200.0).near == pytest.approx(40.0)
     assert fit_settings(large, last=True, misfit=200.0).near is None
     assert fit_settings(large, last=False) == ROUND_QUICK
+    larger = Plan([tuple(range(6))], (14,) * 6)
+    assert 12 < (fit_settings(large, last=False, misfit=200.0).most or 0) <= 40
+    assert fit_settings(larger, last=False, misfit=200.0).most == 12
+    assert fit_settings(larger, last=True, misfit=200.0).most == 80
+
+
+def test_the_noise_falls_only_after_a_fit_that_did_not_end_early(monkeypatch):
+    """A quick fit whose model did not move is followed by a closer one; tight and last fits are not."""
+    settings, annealed = [], []
+    estimate, anneal = aim_scores.estimate, AdaptiveBudget.anneal
+
+    def fit(*args, **options):
+        settings.append(options["settings"])
+        return estimate(*args, **options)
+
+    def lower(budget):
+        annealed.append(settings[-1])
+        anneal(budget)
+
+    monkeypatch.setattr(aim_scores, "estimate", fit)
+    monkeypatch.setattr(AdaptiveBudget, "anneal", lower)
+    for seconds, expected in ((0.0, aim_scores._CLOSER), (np.inf, ROUND_TIGHT)):
+        settings.clear()
+        annealed.clear()
+        monkeypatch.setattr(aim_scores, "_TIGHT_SECONDS", seconds)
+        aim = AIM(epsilon=1.0, random_state=0, relation="add_remove").fit(table_of())
+        assert annealed
+        assert set(annealed) == {expected}
+        assert len(settings) == 1 + aim.rounds_ + settings.count(aim_scores._CLOSER)
 
 
 def test_a_loaded_model_has_the_order_of_the_saved_one(tmp_path):

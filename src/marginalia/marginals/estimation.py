@@ -80,6 +80,7 @@ ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=40)
 _MEMORY = 10  # curvature pairs of L-BFGS
 _FIRST_STEP = 2.0  # largest change of a dual variable before any curvature is known
 _LONGEST_STEP = 6.0  # of proportional fitting
+_STEP_LENGTHS = (1.0, 0.5, 0.25)  # tried, as shares of its full step
 _MAX_INNER = 500  # passes of one subproblem; it normally stops on its gap
 
 
@@ -263,18 +264,38 @@ class _Fit:
     def towards(self, clique: Clique, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `theta` after a step of iterative proportional fitting on a target, or as it is where L would rise.
 
-        Half of the noise's standard deviation, added to both counts, keeps the step finite.
+        Margins of single attributes that other targets contain stay as they are: with those of one noisy target L would
+        rise. The step is halved while L falls. The noise's standard deviation, added to both counts, keeps it finite.
         """
-        at = self.inference.plan.blocks.index(clique)
-        part = slice(*self.inference.plan.block_at[at : at + 2])
+        plan = self.inference.plan
+        at = plan.blocks.index(clique)
+        part = slice(*plan.block_at[at : at + 2])
         step = np.zeros_like(self.y)
         mu, _ = self._evaluate(theta, step)
-        before = self._loss(mu)
-        floor = 0.5 / math.sqrt(self.weights[part.start])
-        ratio = (np.maximum(self.y[part], 0.0) + floor) / (mu[part] + floor)
-        step[part] = np.clip(np.log(ratio), -_LONGEST_STEP, _LONGEST_STEP)
-        mu, _ = self._evaluate(theta, step)
-        return self.inference.theta.copy() if self._loss(mu) < before else theta
+        best, loss = theta, self._loss(mu)
+        old = mu[part]
+        floor = 1.0 / math.sqrt(self.weights[part.start])
+        others = {a for b in plan.blocks if b != clique for a in b}
+        new = np.maximum(old + self._without_margins(clique, others, self.y[part] - old), 0.0)
+        full = np.clip(np.log((new + floor) / (old + floor)), -_LONGEST_STEP, _LONGEST_STEP)
+        for length in _STEP_LENGTHS:
+            step[part] = length * full
+            mu, _ = self._evaluate(theta, step)
+            if (reached := self._loss(mu)) < loss:
+                best, loss = self.inference.theta.copy(), reached
+            elif best is not theta:
+                break
+        return best
+
+    def _without_margins(self, clique: Clique, measured: set[int], change: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a change of a marginal without the change of the margins on the `measured` attributes."""
+        table = change.reshape([self.inference.plan.sizes[a] for a in clique])
+        mean, kept, removed = table.mean(), table.copy(), 0
+        for i, a in enumerate(clique):
+            if a in measured and len(clique) > 1:
+                kept -= table.mean(axis=tuple(j for j in range(len(clique)) if j != i), keepdims=True)
+                removed += 1
+        return (kept + max(0, removed - 1) * mean).ravel()
 
     def run(self, theta: NDArray[np.float64], settings: FitSettings) -> NDArray[np.float64]:
         report = self.report

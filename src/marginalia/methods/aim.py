@@ -159,9 +159,10 @@ class AIM(AdaptiveSynthesizer):
 
     Deviations from the paper: errors are weighted by 1/sigma² in the fit; where T is so small that the one-way
     marginals would cost more than half of the budget, they get half. Where a pass over the model is dear (by its
-    structure), the fit of a round begins with a step of proportional fitting on the new marginal, and ends when every
-    measured one is met within a fifth of the round's misfit, which is released: how long a *fit* takes tells nothing
-    more.
+    structure), the fit of a round begins with a step of proportional fitting on the new marginal, and ends after 12 to
+    40 passes, or when every measured marginal is met within a fifth of the round's misfit. The misfit is released: how
+    long a *fit* takes reveals nothing more. Where the model then seems not to have moved, a closer fit decides whether
+    sigma halves.
 
     Examples
     --------
@@ -347,10 +348,18 @@ class AdaptiveRun(ABC):
                 self.record(q, candidates, float(np.abs(before - noisy).sum()))
                 self.refit(q)  # line 16
                 still = self.budget.constants.anneal_at * self.noise * before.size
-                if not self.budget.last and np.abs(self.expected(q) - before).sum() <= still:
+                if not self.budget.last and self.moved(q, before) <= still and not self.settle(q, before, still):
                     self.budget.anneal()  # line 17, Algorithm 4: the model moved no more than noise would explain
                 advance(100 * self.budget.used_share - shown)
                 shown = 100 * self.budget.used_share
+
+    def moved(self, q: Clique, before: NDArray[np.float64]) -> float:
+        """Return the L1 distance by which the last fit moved the model's counts on `q`."""
+        return float(np.abs(self.expected(q) - before).sum())
+
+    def settle(self, q: Clique, before: NDArray[np.float64], still: float) -> bool:
+        """Fit the model closer where the last fit ended early; return whether `q` then moved more than `still`."""
+        return False
 
     @property
     def noise(self) -> float:
@@ -426,11 +435,19 @@ class _GraphicalRun(AdaptiveRun):
     def refit(self, q: Clique) -> None:
         settings = fit_settings(self.model.plan, last=self.budget.last, misfit=self.history[-1].misfit)
         self.previous, self.model = self.model, self._fit(settings, self.model)
+        self._is_quick = settings.near is not None
         self.previous.release_memory()
         if q not in self._free:
             self._cliques.append(q)
             self._free.update(subsets(q, smallest=1))
             self._megabytes = None
+
+    def settle(self, q: Clique, before: Array, still: float) -> bool:
+        # A model that moved little because its fit ended early must not lower the noise.
+        if not self._is_quick:
+            return False
+        self.model = self._fit(_CLOSER, self.model)
+        return self.moved(q, before) > still
 
     def _fit(self, settings: FitSettings, start: GraphicalModel | None) -> GraphicalModel:
         return estimate(self.table.domain, self.measured, total=self.total, warm_start=start, settings=settings)
@@ -438,8 +455,12 @@ class _GraphicalRun(AdaptiveRun):
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 1.0  # the same for the last fit
-_MOST, _LAST_MOST = 60, 300  # passes of a quick fit, and of a last fit that is quick
+_QUICK_SECONDS, _QUICK_PASSES = 0.03, (12, 40)  # a quick fit's predicted length, and its passes, at least and at most
+_LAST_SECONDS, _LAST_PASSES = 1.0, (80, 150)  # the same for a last fit that is quick
+_SHORT_STEPS = 100.0  # `t` of a quick fit: its subproblems are easy, so that each pass lowers the loss
 _NEAR = 0.2  # share of the round's misfit by which a quick fit may miss any marginal
+# Where the model did not move in a quick fit, a closer one decides whether the noise falls.
+_CLOSER = replace(ROUND_QUICK, decrease=3e-4, passes=150, most=150)
 
 
 def fit_settings(plan: Plan, *, last: bool, misfit: float | None = None) -> FitSettings:
@@ -454,13 +475,16 @@ def fit_settings(plan: Plan, *, last: bool, misfit: float | None = None) -> FitS
     True
     """
     tight, limit = (FINAL, _FINAL_SECONDS) if last else (ROUND_TIGHT, _TIGHT_SECONDS)
-    if seconds_per_pass(plan) * tight.passes < limit:
+    seconds = seconds_per_pass(plan)
+    if seconds * tight.passes < limit:
         return tight
     if misfit is None:
         return ROUND_QUICK
     if last:
-        return replace(ROUND_QUICK, passes=_LAST_MOST, most=_LAST_MOST, proportional=True)
-    return replace(ROUND_QUICK, passes=_MOST, most=_MOST, near=_NEAR * misfit, proportional=True)
+        passes = int(np.clip(_LAST_SECONDS / seconds, *_LAST_PASSES))
+        return replace(ROUND_QUICK, t=30.0, passes=passes, most=passes, proportional=True)
+    passes = int(np.clip(_QUICK_SECONDS / seconds, *_QUICK_PASSES))
+    return replace(ROUND_QUICK, t=_SHORT_STEPS, passes=passes, most=passes, near=_NEAR * misfit, proportional=True)
 
 
 @dataclass
