@@ -127,6 +127,9 @@ def test_dates_that_have_no_one_format_are_left_to_the_user(dates, reason):
         ("x", [*range(995), *range(5)], "an identifier"),
         ("order_nr", [*range(1000, 1990), *range(1000, 1010)], "990 different whole numbers in 1000 rows: an identif"),
         ("dose", [f"{k} IE" for k in range(150, 190)] * 5, "more than their digits"),
+        ("x", ["1,234.50", "1.234,50", "77"] * 20, r"1,234\.50. and .1\.234,50"),
+        ("x", ["1.5", "2,5"] * 30, "decimal points and numbers with decimal commas"),
+        ("x", ["1.234", "1,234"] * 30, "decimal points and numbers with decimal commas"),
     ],
 )
 def test_columns_that_are_left_out_have_a_reason(name, values, reason):

@@ -507,6 +507,8 @@ def _with_unread(cells: _Cells, keys: dict[str, Any], found: Collection[int]) ->
 
 def _of_strings(cells: _Cells) -> Drafted:
     here, weights, n = [cells.texts[i] for i in cells.known], cells.counts[cells.known], cells.rows
+    if two := _two_conventions(cells):
+        return Drafted(cells.name, None, *two)
     if len(here) > FEW and (reason := _amounts(here, weights)):
         return Drafted(cells.name, None, *reason)
     if len(here) >= MOST * n and n >= ENOUGH:
@@ -522,6 +524,21 @@ def _of_strings(cells: _Cells) -> Drafted:
     rules, alike = similar.similar(dict(zip(here, weights.tolist(), strict=True)))
     remark = rare if len(here) > MANY else ""
     return Drafted(cells.name, {"type": "string", "labels": "private"}, remark, merge=rules, alike=alike)
+
+
+def _two_conventions(cells: _Cells) -> tuple[str, str] | None:
+    """Return what makes most texts no numbers: some have decimal points and some decimal commas, or may have."""
+    points, commas = (set(cells.read(partial(read_number, format=form))[0]) for form in ("#,##0.#", "#.##0,#"))
+    if not cells.are_most(points | commas):
+        return None
+    only = [points - commas, commas - points]
+    if not any(only):  # such as 1.234 and 1,234
+        only = [{i for i in points if mark in cells.texts[i]} for mark in ".,"]
+    if not all(only):
+        return None
+    one, other = (values.shown(cells.column.listed[min(some)]) for some in only)
+    what, fix = "numbers with decimal points and numbers with decimal commas", "write all of them in one way"
+    return f"{what}; {fix}", f"{what} ({one} and {other}); {fix}"
 
 
 def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:

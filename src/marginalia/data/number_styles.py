@@ -190,10 +190,12 @@ def _separators(bodies: Mapping[str, int], style: NumberStyle) -> NumberStyle | 
     best = next(one for one in counts if counts[one] == most)
     best = replace(best, has_decimals=any(best.point in body for body in bodies))
     separated = [body for body in bodies if "." in body or "," in body]
-    ambiguous = separated and all(map(_AMBIGUOUS.fullmatch, separated)) and len({b[-4] for b in separated}) == 1
+    ambiguous = separated and all(map(_AMBIGUOUS.fullmatch, separated))
     if not ambiguous or most < sum(bodies.values()):
         return best
-    mark = separated[0][-4]
+    mark, *other = {body[-4] for body in separated}
+    if other:  # 1.234 and 1,234: both may be a thousand
+        return None
     thousands = replace(style, group=mark, point="," if mark == "." else ".")
     others = [len(body) for body in bodies if body.isdigit()]
     if others and max(others) < min(map(len, separated)) - 1 and len(separated) >= SEVERAL:
