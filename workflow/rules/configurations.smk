@@ -17,6 +17,10 @@ from marginalia.sweep.config import read_content, run_together
 
 os.environ.update(kernels.variables())  # Snakemake itself may have loaded NumPy
 
+# jsonschema, which Snakemake loads, would import it and compile 38 grammars of URLs that nothing here checks. It does
+# without where the import fails.
+sys.modules.setdefault("rfc3987_syntax", None)
+
 try:
     for file in workflow.configfiles:
         read_content(file)  # Snakemake keeps the last of two equal keys without a word
