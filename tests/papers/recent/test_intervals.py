@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from marginalia.papers.recent import judges
 from marginalia.papers.recent import regression_intervals as published
 from marginalia.papers.recent.recent_intervals import (
     ARMS,
@@ -199,11 +200,15 @@ def rows(covers):
     return pd.DataFrame(made_rows)
 
 
-def test_tables():
+def test_tables_and_claims():
     found = tables(rows({INFLATED: 0.5}), INTERVALS.defaults)
     table = found[ID].set_index(["dataset", "arm"])
     assert table.loc[(MADE[0], INFLATED), ["table", "population", "width"]].tolist() == [0.5, 0.5, 2.0]
     assert np.isnan(table.loc[("adult", DECLARED_POPULATION), "population"])
+    judged = judges.verdicts(pd.DataFrame(), found).set_index("id")
+    assert judged.loc[["i1", "i1e", "i4"], "held"].tolist() == [3, 3, 3]
+    assert judged.loc[["i2", "i3"], "held"].tolist() == [0, 0]
+    assert judged.loc["i2", "note"].endswith("it spends 1.40 to 1.40 of epsilon")
 
 
 def test_a_median_is_infinite_where_half_of_the_widths_are():

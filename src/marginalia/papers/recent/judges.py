@@ -8,7 +8,7 @@ from typing import Any
 from marginalia.experiment import Experiment, Frame, Tables
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Names
-from marginalia.papers.recent import recent_least_squares
+from marginalia.papers.recent import recent_intervals, recent_least_squares
 from marginalia.papers.recent.recent_rivals import AIM, ID, MST, PRIVBAYES, TAB_PE, named
 from marginalia.reporting.pairwise import CLEAR, p_value
 from marginalia.reporting.panels import rows_where
@@ -38,19 +38,20 @@ def trade_off(differences: Frame, time: Frame) -> Found:
 
 
 JUDGES = (largest_gain, trade_off)
+STUDIES = ("differences", "time", "least_squares", "intervals")
 
 
 def verdicts(records: Frame, tables: Tables) -> Frame:
     """Return a row for each claim."""
     short = {name.replace(f"{ID}_", "recent_"): table for name, table in tables.items()}
     path = Path(__file__).with_name("claims.yaml")
-    return claims.verdicts(path, JUDGES, short, studies=("differences", "time", "least_squares"), names=Names(named))
+    return claims.verdicts(path, JUDGES, short, studies=STUDIES, names=Names(named))
 
 
 VERDICTS = Experiment(
     id="recent_verdicts",
     paper="recent",
     tables=verdicts,
-    needs=(ID, recent_least_squares.ID),
+    needs=(ID, recent_least_squares.ID, recent_intervals.ID),
     title="Claims of 2025 and 2026",
 )
