@@ -334,3 +334,13 @@ def test_neighbours_are_told_apart_no_better_than_booked(monkeypatch, one, two, 
 def test_any_column_of_whole_numbers_gives_whole_edges(values, seed):
     got, _ = found(values, seed=seed)
     assert (got.edges == np.rint(got.edges)).all()
+
+
+@pytest.mark.parametrize("tails", [True, False])
+def test_a_column_of_which_only_zeros_are_found_has_a_bin_with_a_width(tails):
+    """The cell that holds 0 alone cannot be divided; here 1 is too rare to be found in the first round."""
+    values = np.repeat([0.0, 1.0], [9000, 40])
+    for seed in range(5):
+        session = Session(Ledger("add_remove"), Randomness(seed))
+        found = density(lambda: values, whole=False, mu=0.05, tails=tails, session=session)
+        assert (np.diff(found.edges) > 0).all()

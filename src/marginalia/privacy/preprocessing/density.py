@@ -270,11 +270,13 @@ def _cheapest(cost: Array) -> list[tuple[int, int]]:
 
 
 def _inside(edges: Array, counts: Array, sigma: float, tails: bool, whole: bool) -> tuple[Array, Array, Array]:
-    """Return the cells between bounds, with their counts and variances; one cell where nothing is known."""
+    """Return the cells between bounds, with their counts and variances; [0, 1] where nothing, or 0 alone, is found."""
     first, last = _bounds(edges, counts, sigma, tails)
     if last < first:
         return np.array([0.0, 1.0]), np.zeros(1), np.array([sigma**2])
     edges, counts = edges[first : last + 2], counts[first : last + 1]
+    if edges.tolist() == [0.0, ZERO_ENDS]:  # it has no width to divide
+        return np.array([0.0, 1.0]), counts, np.array([sigma**2])
     kept = np.ones(edges.size, dtype=bool) if whole else _without_dust(edges)
     starts = np.flatnonzero(kept)
     counts = np.add.reduceat(counts[: starts[-1]], starts[:-1])
