@@ -527,7 +527,7 @@ def _of_strings(cells: _Cells) -> Drafted:
 
 
 def _two_conventions(cells: _Cells) -> tuple[str, str] | None:
-    """Return what makes most texts no numbers: some have decimal points and some decimal commas, or may have."""
+    """Return the reason where some numbers have decimal points and some decimal commas: without and with examples."""
     points, commas = (set(cells.read(partial(read_number, format=form))[0]) for form in ("#,##0.#", "#.##0,#"))
     if not cells.are_most(points | commas):
         return None
@@ -536,9 +536,10 @@ def _two_conventions(cells: _Cells) -> tuple[str, str] | None:
         only = [{i for i in points if mark in cells.texts[i]} for mark in ".,"]
     if not all(only):
         return None
-    one, other = (values.shown(cells.column.listed[min(some)]) for some in only)
-    what, fix = "numbers with decimal points and numbers with decimal commas", "write all of them in one way"
-    return f"{what}; {fix}", f"{what} ({one} and {other}); {fix}"
+    examples = [cells.texts[min(some)] for some in only]
+    return _such_as(
+        "numbers with decimal points and numbers with decimal commas", examples, "write all of them in one way"
+    )
 
 
 def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] | None:
@@ -550,11 +551,11 @@ def _amounts(here: list[str], weights: NDArray[np.integer]) -> tuple[str, str] |
     odd = [t for t in here if not t.replace(".", "").isdecimal()]
     if not odd or not signs or signs.most_common(1)[0][1] < MOST * weights.sum():
         return None
-    return _such_as("numbers with more than their digits", odd[0], "write the number alone, or declare its `format`")
+    return _such_as("numbers with more than their digits", odd[:1], "write the number alone, or declare its `format`")
 
 
-def _such_as(what: str, cell: str, fix: str) -> tuple[str, str]:
-    return f"{what}; {fix}", f"{what} ({values.shown(cell)}); {fix}"
+def _such_as(what: str, texts: Sequence[str], fix: str) -> tuple[str, str]:
+    return f"{what}; {fix}", f"{what} ({' and '.join(map(values.shown, texts))}); {fix}"
 
 
 HEAD = """\

@@ -4,7 +4,7 @@ Methods are ranked on each data set (Demšar 2006): the Friedman test asks wheth
 critical difference says how far apart two mean ranks must be. Budgets on the same data set are not independent of each
 other, so a data set counts once there, with its mean rank over its blocks. Pairs are compared besides by Wilcoxon's
 signed-rank test over blocks with Holm's correction, which takes blocks as independent and is the more liberal of the
-two. What a mean rank owes to the choice of data sets is said by a bootstrap over them (Efron 1979).
+two. A bootstrap over data sets (Efron 1979) gives an interval of each mean rank.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ def block_ranks(values: Frame, *, higher_is_better: bool) -> Frame:
 def dataset_means(values: Frame) -> Frame:
     """Return means over the blocks of each data set: over all levels of the index but the last, ``epsilon``."""
     return values.groupby(list(values.index.names[:-1])).mean()
+
+
+def dataset_ranks(values: Frame, *, higher_is_better: bool) -> Frame:
+    """Return the mean rank over the blocks of each data set, arms from the best to the worst mean over data sets."""
+    ranks = dataset_means(block_ranks(values, higher_is_better=higher_is_better))
+    return ranks[ranks.mean().sort_values(kind="stable").index]
 
 
 def rank_table(values: Frame, *, higher_is_better: bool, seed: tuple[str, ...]) -> Frame:
@@ -76,12 +82,9 @@ def rank_table(values: Frame, *, higher_is_better: bool, seed: tuple[str, ...]) 
     import pandas as pd
     from scipy import stats
 
-    ranks = block_ranks(values, higher_is_better=higher_is_better)
-    by_dataset = dataset_means(ranks)
-    order = by_dataset.mean().sort_values(kind="stable").index
-    by_dataset = by_dataset[order]
-    n_datasets, n_arms = by_dataset.shape
-    table = pd.DataFrame({"mean_rank": by_dataset.mean(), "n_datasets": n_datasets, "blocks": len(ranks)}, index=order)
+    by_dataset = dataset_ranks(values, higher_is_better=higher_is_better)
+    order, (n_datasets, n_arms) = by_dataset.columns, by_dataset.shape
+    table = pd.DataFrame({"mean_rank": by_dataset.mean(), "n_datasets": n_datasets, "blocks": len(values)}, index=order)
     p = wilcoxon(values, higher_is_better=higher_is_better)
     table["wilcoxon_p"] = [p.get(frozenset((order[0], arm)), (np.nan, np.nan))[1] for arm in order]
     behind = _behind_first(values[order], higher_is_better=higher_is_better)

@@ -1,8 +1,8 @@
 """Which methods rank where over data sets and budgets, and which differences are significant.
 
-How is said by `marginalia.reporting.ranks`; pairs are compared besides by their differences on the same splits. Tables
-on which a default of a method was chosen (`developed_on` in the catalogue) are ranked apart: there a method has seen
-the answers.
+The ranks and tests are those of `marginalia.reporting.ranks`. Pairs are also compared by their differences on the same
+splits. Tables on which a default of a method was chosen (`developed_on` in the catalogue) are ranked separately: that
+method has seen the answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.experiment import Axes, Experiment, Figure, Frame, Record
 from marginalia.figure_style import DOUBLE_COLUMN
 from marginalia.methods.registry import BUILT_IN
-from marginalia.reporting.ranks import COLUMNS, block_ranks, dataset_means, rank_table, wilcoxon
+from marginalia.reporting.ranks import COLUMNS, block_ranks, dataset_ranks, rank_table, wilcoxon
 from marginalia.reporting.style import arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
 
@@ -58,12 +58,6 @@ class Contest:
     def counted(self) -> Frame:
         """The values of the arms with enough blocks, in those blocks where all of them have one."""
         return self.values.loc[:, self.values.notna().mean() >= ENOUGH_BLOCKS].dropna()
-
-    @property
-    def best_first(self) -> list[str]:
-        """The ranked arms by their mean rank over data sets, each data set's being its mean over epsilon."""
-        ranks = dataset_means(block_ranks(self.counted, higher_is_better=self.higher_is_better))
-        return list(ranks.mean().sort_values(kind="stable").index)
 
 
 def named_aggregate(records: Frame, metric: str) -> Frame:
@@ -164,10 +158,11 @@ def pairs(records: Frame) -> Frame:
 
     lines = []
     for contest in contests(records):
-        p = wilcoxon(contest.counted, higher_is_better=contest.higher_is_better)
-        better = 1 if contest.higher_is_better else -1
-        blocks = contest.counted.index
-        compared = list(combinations(contest.best_first, 2))
+        counted, higher = contest.counted, contest.higher_is_better
+        p = wilcoxon(counted, higher_is_better=higher)
+        better = 1 if higher else -1
+        blocks = counted.index
+        compared = list(combinations(dataset_ranks(counted, higher_is_better=higher), 2))
         firsts, seconds = (contest.trials[[pair[side] for pair in compared]].to_numpy() for side in (0, 1))
         gaps = pd.DataFrame(better * (firsts - seconds), index=contest.trials.index).groupby(_BLOCK)
         mean = gaps.mean().loc[blocks]

@@ -222,16 +222,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 def ranks(rows: Frame) -> Frame:
     """Rank the arms with exact noise by error on held-out rows, over tables and epsilon; see `rank_table`.
 
-    A row for each arm of each protocol. ``tuned``: whether a constant of the arm was chosen on these tables.
+    A row for each arm of each protocol. ``tuned``: whether a constant of the arm was chosen on these tables. The error
+    of an arm is its geometric mean over splits, for the reason that `differences` gives.
     """
     import pandas as pd
 
     exact = rows[rows["arm"].isin([name for name, arm in ARMS.items() if "calibration" not in arm.given])]
     found = []
     for protocol in [p for p in PROTOCOLS if p in set(exact["protocol"])]:
-        part = exact[exact["protocol"] == protocol]
-        means = part.pivot_table("mse", index=["dataset", "epsilon"], columns="arm", sort=False)
-        table = rank_table(means.dropna(axis=1), higher_is_better=False, seed=(ID, protocol))
+        part = exact[exact["protocol"] == protocol].assign(mse=lambda rows: np.log(rows["mse"]))
+        logarithms = part.pivot_table("mse", index=["dataset", "epsilon"], columns="arm", sort=False)
+        table = rank_table(logarithms.dropna(axis=1).transform(np.exp), higher_is_better=False, seed=(ID, protocol))
         tuned = ["yes" if arm in TUNED_HERE else "no" for arm in table.index]
         found.append(table.rename_axis("arm").reset_index().assign(protocol=protocol, tuned=tuned))
     columns = ["protocol", "arm", "tuned", *RANK_COLUMNS]
