@@ -23,7 +23,7 @@ from marginalia.subsets import subsets
 
 Array = NDArray[np.float64]
 Axes = tuple[int, ...]
-_WHOLE = 10_000  # entries of the matrix of functions, up to which whole matrices are faster than marginals
+_WHOLE = 20_000  # entries of the matrix of functions, up to which whole matrices are faster than marginals
 _MOST_AXES = 6  # up to which marginals are: they have 2^axes subsets
 _NOTHING = 1e-13  # of the largest: a weight that is 0 except for rounding
 
