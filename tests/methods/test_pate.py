@@ -12,7 +12,8 @@ from marginalia.data import Domain, Table
 from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier
-from marginalia.methods.pate import _published_gamma
+from marginalia.methods import pate
+from marginalia.methods.pate import _published_gamma, _teacher
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 
@@ -123,6 +124,36 @@ def test_without_noise_the_student_learns_the_majority(calibration):
     # The student stops at scikit-learn's default tolerance.
     np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=5e-4)
     assert model.intercept_ == pytest.approx(student.intercept_[0], rel=5e-4)
+
+
+def rows_of(kind, n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X, noise = rng.normal(size=(n, d)), rng.normal(size=n)
+    if kind == "codes":
+        X = rng.integers(0, 95, (n, d)).astype(float)
+    elif kind == "one_hot":
+        X = np.eye(d)[rng.integers(0, d, n)]
+    elif kind == "repeated":
+        X[:, 1:] = X[:, :1]
+    return X, X[:, 0] - X[:, 0].mean() + (0 if kind == "separable" else noise) > 0
+
+
+@pytest.mark.parametrize("kind", ["normal", "codes", "one_hot", "repeated", "separable"])
+@pytest.mark.parametrize(("n", "d"), [(80, 3), (75, 100), (5, 4), (300, 12)])
+def test_teachers_are_those_of_scikit_learn(kind, n, d, monkeypatch):
+    X, positive = rows_of(kind, n, d)
+    oracle = LogisticRegression(solver="newton-cholesky", max_iter=10_000).fit(X, positive)
+    monkeypatch.delattr(pate, "_logistic_regression")  # the fast path alone
+    expected = np.append(oracle.coef_[0], oracle.intercept_[0])
+    np.testing.assert_allclose(_teacher(X, positive), expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:The inner solver")
+@pytest.mark.parametrize("scale", [1e9, 1e-200])
+def test_teachers_on_features_of_any_scale_are_those_of_scikit_learn(scale):
+    X, positive = rows_of("normal", 60, 3)
+    X[:, 2] *= scale
+    np.testing.assert_allclose(_teacher(X, positive), pate._logistic_regression(X, positive), rtol=1e-7, atol=1e-10)
 
 
 def test_a_class_without_votes_can_still_win():

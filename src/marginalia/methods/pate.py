@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dposv
 
 from marginalia.data.table import Table
 from marginalia.data.units import keyed_hashes
@@ -111,7 +112,7 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         def votes() -> Integers:
             counts = np.zeros((T, 2), dtype=np.int64)
             for shard in shards:
-                label = _predict(_logistic_regression(X[shard], positive[shard]), public)
+                label = _predict(_teacher(X[shard], positive[shard]), public)
                 counts[np.arange(T), label.astype(int)] += 1
             return counts
 
@@ -203,6 +204,55 @@ def _published_gamma(epsilon: float, delta: float, n_queries: int) -> float:
     return epsilon / (half + math.sqrt(half**2 + 4 * T * epsilon))
 
 
+_TOLERANCE = 1e-4  # scikit-learn's default
+_MOST_STEPS, _SHORTEST = 50, 1e-6
+_ILL_CONDITIONED = 1e-6  # least ratio of pivots of a Cholesky factor
+
+
+def _teacher(X: Array, positive: NDArray[np.bool_]) -> Array:
+    """Return the result of `_logistic_regression`, up to rounding.
+
+    On a few rows scikit-learn checks and converts its input for ten times as long as it fits. These are the same
+    Newton steps with the same stopping rule. Irregular cases are left to scikit-learn.
+    """
+    if positive.all() or not positive.any():
+        return _logistic_regression(X, positive)
+    Z = np.column_stack([X, np.ones(len(X))])
+    n, d = Z.shape
+    y = positive.astype(np.float64)
+    ridge = np.append(np.full(d - 1, 1 / n), 0.0)
+    diagonal = np.arange(d)
+    weights, scores, value = np.zeros(d), np.zeros(n), math.log(2)
+    probability = np.full(n, 0.5)
+    gradient = Z.T @ (probability - y) / n
+    for _ in range(_MOST_STEPS):
+        scaled = np.sqrt(probability * (1 - probability) / n)[:, None] * Z
+        hessian = scaled.T @ scaled
+        hessian[diagonal, diagonal] += ridge
+        factor, step, failed = dposv(hessian, -gradient, lower=1)
+        pivots = factor[diagonal, diagonal]
+        if failed or pivots.min() < _ILL_CONDITIONED * pivots.max():
+            break
+        slope, change, length = float(gradient @ step), Z @ step, 1.0
+        while length > _SHORTEST:
+            trial = weights + length * step
+            moved = scores + length * change
+            tail = np.exp(-np.abs(moved))
+            losses = np.log1p(tail) + np.maximum(moved, 0.0) - y * moved
+            reached = float(losses.sum() + 0.5 * (trial[:-1] @ trial[:-1])) / n
+            if reached - value <= length * slope / 2**11:
+                break
+            length /= 2
+        else:
+            break
+        weights, scores, value = trial, moved, reached
+        probability = np.where(moved >= 0, 1.0, tail) / (1 + tail)
+        gradient = Z.T @ (probability - y) / n + ridge * weights
+        if np.abs(gradient).max() <= _TOLERANCE and -slope / 2 <= _TOLERANCE:
+            return weights
+    return _logistic_regression(X, positive)
+
+
 def _logistic_regression(X: Array, positive: NDArray[np.bool_]) -> Array:
     """Return weights and intercept of scikit-learn's default model; of a constant where there is one class only.
 
@@ -214,7 +264,7 @@ def _logistic_regression(X: Array, positive: NDArray[np.bool_]) -> Array:
 
     if positive.all() or not positive.any():
         return np.append(np.zeros(X.shape[1]), 1.0 if positive.all() else -1.0)
-    # Features are finite: with hundreds of teachers of a few rows each, to check it again costs as much as to fit.
+    # Features are finite: to check it again costs as much as to fit a few rows.
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)  # on nearly separated rows it goes on with L-BFGS
         model = LogisticRegression(solver="newton-cholesky", max_iter=10_000).fit(X, positive)
