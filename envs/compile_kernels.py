@@ -51,6 +51,7 @@ def main() -> None:
         BitSource.seeded(0).coins(20, rate)
     for kind in (np.uint8, np.uint16, np.int32):
         Tally([(0, 1)], [2, 3]).add(np.ascontiguousarray(table.codes[:, :2].T, kind))
+    Table([[0]], Domain.from_sizes({"codes of 32 bits": 2**15 + 1})).counts(["codes of 32 bits"])
 
 
 if __name__ == "__main__":

@@ -64,6 +64,21 @@ def test_counts_are_those_of_the_table(table, files, cache_bytes, expected, monk
         np.testing.assert_array_equal(counts, table.counts(q))
 
 
+@pytest.mark.parametrize("largest", [300, 2**15 + 1])  # codes of 16 and of 32 bits
+@pytest.mark.parametrize("n_rows", [0, 1, 8192, 20_000])
+def test_counts_of_a_table_are_those_of_its_rows(n_rows, largest):
+    sizes = SIZES | {"b": largest}
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(s, size=n_rows) for s in sizes.values()], axis=1)
+    table = Table(codes, Domain.from_sizes(sizes))
+    codes[:] = 0  # the table keeps its own
+    for q in ORDERS:
+        counts = np.zeros([sizes[n] for n in q], np.int64)
+        np.add.at(counts, tuple(table.column(n) for n in q), 1 if q else n_rows)
+        assert table.counts(q).dtype == np.int64
+        np.testing.assert_array_equal(table.counts(q), counts)
+
+
 def test_counts_come_from_a_table_or_a_stream():
     heads = (re.findall(r"^ *class (\w+)\((.*?)\):", p.read_text("utf-8"), re.M | re.S) for p in SOURCE.rglob("*.py"))
     bases = {name: set(re.findall(r"[\w.]+", of)) for found in heads for name, of in found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
@@ -38,7 +39,7 @@ class Tally:
         self._axes = np.array([a for q in marginals for a in q], np.int64)
         self._sizes = np.array([sizes[a] for q in marginals for a in q], np.int64)
         self._starts = np.cumsum([0, *(len(q) for q in marginals)])
-        cells = [int(np.prod([sizes[a] for a in q])) for q in marginals]
+        cells = [math.prod(sizes[a] for a in q) for q in marginals]
         self._offsets = np.cumsum([0, *cells])
         self._flat = np.zeros(int(self._offsets[-1]), np.uint32)
         self._rows = 0  # in these counters
@@ -82,6 +83,8 @@ def _add(codes, axes, sizes, starts, offsets, out):  # type: ignore[no-untyped-d
             if end - s == 1:
                 for r in range(a.size):
                     table[np.uint32(a[r])] += one
+            elif table.size > _MOST:  # places that 32 bits cannot hold
+                _add_rows(codes, axes[s:end], sizes[s:end], low, high, table)
             elif end - s == 2:
                 b, m = codes[axes[s + 1], low:high], np.uint32(sizes[s + 1])
                 for r in range(a.size):
@@ -92,11 +95,16 @@ def _add(codes, axes, sizes, starts, offsets, out):  # type: ignore[no-untyped-d
                 for r in range(a.size):
                     table[(np.uint32(a[r]) * m + np.uint32(b[r])) * k + np.uint32(c[r])] += one
             else:
-                for r in range(low, high):
-                    at = np.uint64(0)
-                    for i in range(s, end):
-                        at = at * np.uint64(sizes[i]) + np.uint64(codes[axes[i], r])
-                    table[at] += one
+                _add_rows(codes, axes[s:end], sizes[s:end], low, high, table)
+
+
+@njit(cache=True)
+def _add_rows(codes, axes, sizes, low, high, table):  # type: ignore[no-untyped-def]
+    for r in range(low, high):
+        at = np.uint64(0)
+        for i in range(axes.size):
+            at = at * np.uint64(sizes[i]) + np.uint64(codes[axes[i], r])
+        table[at] += np.uint32(1)
 
 
 def covering(marginals: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> list[tuple[int, ...]]:
