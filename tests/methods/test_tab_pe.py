@@ -8,7 +8,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.papers.recent.methods.tab_pe import TabPE, random_rows, selected, varied
-from marginalia.papers.recent.methods.votes import votes
+from marginalia.papers.recent.methods.votes import scales, votes
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -45,6 +45,48 @@ def test_votes_are_those_of_the_embedding(target):
     # Distances that differ in their last bits only may tie otherwise: at most a few rows.
     assert got.sum() == 400
     assert np.abs(got - by_brute_force(rows, candidates, target)).sum() <= 12
+
+
+def one_by_one(rows, candidates, domain, target):
+    """Sum the terms of every column in single precision, row by row and candidate by candidate; the first wins."""
+    step, other = scales(domain)
+    counts = np.zeros(len(candidates), int)
+    for row in rows:
+        distances = np.zeros(len(candidates), np.float32)
+        for j in range(len(domain)):
+            gap = candidates[:, j].astype(np.float32) - np.float32(row[j])
+            if j != target:
+                distances += np.where(gap != 0, other[j], np.float32(0)) if other[j] > 0 else step[j] * gap * gap
+        if target >= 0:
+            distances[candidates[:, target] != row[target]] = np.inf
+        if np.isfinite(distances).any():
+            counts[distances.argmin()] += 1
+    return counts
+
+
+@pytest.mark.parametrize("target", [-1, 0, 2, 3])
+@pytest.mark.parametrize("n_candidates", [1, 20, 150, 400])  # of 120 different ones
+def test_votes_are_to_the_bit_those_of_one_row_after_the_other(target, n_candidates):
+    rows, candidates = drawn(300, 8), drawn(n_candidates, 9)
+    got = votes([Table(rows[:100], DOMAIN), Table(rows[100:], DOMAIN)], candidates, target)
+    assert got.tolist() == one_by_one(rows, candidates, DOMAIN, target).tolist()
+
+
+def test_votes_of_wide_rows_with_near_ties():
+    rng = np.random.default_rng(10)
+    sizes = [2, 7, 3, 11, 90, 5, 4, 13, 2]
+    domain = Domain([Column(f"c{j}", size, "ordinal" if j % 3 else "categorical") for j, size in enumerate(sizes)])
+    rows, candidates = (rng.integers(0, sizes, (n, 9)) for n in (200, 300))
+    for target in (-1, 0, 8):
+        assert (
+            votes([Table(rows, domain)], candidates, target).tolist()
+            == one_by_one(rows, candidates, domain, target).tolist()
+        )
+
+
+def test_rows_of_nothing_but_their_class_vote_for_its_first_candidate():
+    domain = Domain([Column("y", 3)])
+    assert votes([Table([[0], [2], [2]], domain)], np.array([[2], [0], [2]]), 0).tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize("target", [-1, 0])

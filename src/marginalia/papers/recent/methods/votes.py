@@ -41,22 +41,31 @@ def votes(batches: Iterable[Table], candidates: Codes, target: int = -1) -> NDAr
     (array([2, 1]), array([2, 1]))
     """
     counts = np.zeros(len(candidates), np.int64)
-    groups = candidates[:, target] if target >= 0 else np.zeros(len(candidates), np.int64)
-    order = np.argsort(groups, kind="stable")
+    # A candidate that repeats an earlier one ties with it, and gets no vote.
+    distinct = np.sort(_first_of_each(candidates))
+    groups = candidates[distinct, target] if target >= 0 else np.zeros(distinct.size, np.int64)
+    order = distinct[np.argsort(groups, kind="stable")]
+    groups = np.sort(groups)
     sorted_candidates = candidates[order].astype(np.float32)  # codes below 2**24 are exact
     for batch in batches:
         step, other = scales(batch.domain)
-        rows = batch.codes.astype(np.float32)
+        rows, among, of_row = batch.codes, sorted_candidates, np.zeros(batch.n_rows, np.int64)
         n_groups = batch.domain.sizes[target] if target >= 0 else 1
-        starts = np.searchsorted(groups[order], np.arange(n_groups + 1))
+        starts = np.searchsorted(groups, np.arange(n_groups + 1))
         if target >= 0:
             step, other = np.delete(step, target), np.delete(other, target)
-            of_row = batch.codes[:, target].astype(np.int64)
-            rows, among = np.delete(rows, target, axis=1), np.delete(sorted_candidates, target, axis=1)
-        else:
-            of_row, among = np.zeros(len(rows), np.int64), sorted_candidates
-        counts[order] += _votes(rows, of_row, among, starts, step, other)
+            of_row = rows[:, target].astype(np.int64)
+            rows, among = np.delete(rows, target, axis=1), np.delete(among, target, axis=1)
+        by_prefix = np.lexsort((*rows.T[::-1], of_row))
+        counts[order] += _votes(rows[by_prefix].astype(np.float32), of_row[by_prefix], among, starts, step, other)
     return counts
+
+
+def _first_of_each(codes: Codes) -> NDArray[np.intp]:
+    """Return the places of the rows that repeat no earlier row."""
+    order = np.lexsort(codes.T)  # stable
+    differs = (codes[order[1:]] != codes[order[:-1]]).any(axis=1)
+    return order[np.append(True, differs)] if len(order) else order
 
 
 def scales(domain: Domain) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -71,27 +80,62 @@ def scales(domain: Domain) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return np.array(step, np.float32), np.array(other, np.float32)
 
 
+_BLOCK = 64  # distances whose minimum is taken at once
+
+
 @njit(cache=True)
 def _votes(rows, of_row, candidates, starts, step, other):  # type: ignore[no-untyped-def]
-    counts = np.zeros(candidates.shape[0], np.int64)
+    """Return the votes of rows that are sorted by group, then by their columns.
+
+    A row shares the distances over its first columns with the row before it, as far as the two agree. A distance is
+    the same sum, in the same order, for every row with the same codes.
+    """
+    m, n_columns = candidates.shape
+    counts = np.zeros(m, np.int64)
     columns = candidates.T.copy()  # so that the inner loop runs along candidates, many at a time
-    distances = np.empty(candidates.shape[0], np.float32)
+    sums = np.zeros((n_columns + 1, m), np.float32)  # of the first columns' terms
     nothing = np.float32(0)
+    winner = np.int64(0)
     for i in range(rows.shape[0]):
         low, high = starts[of_row[i]], starts[of_row[i] + 1]
         if low == high:
             continue
-        distances[low:high] = nothing
-        for j in range(rows.shape[1]):
-            own, column = rows[i, j], columns[j]
+        same = 0
+        if i > 0 and of_row[i] == of_row[i - 1]:
+            while same < n_columns and rows[i, same] == rows[i - 1, same]:
+                same += 1
+        else:
+            winner = low
+        for j in range(same, n_columns):
+            own, column, before, after = rows[i, j], columns[j], sums[j], sums[j + 1]
             if other[j] > 0:
                 weight = other[j]
                 for c in range(low, high):
-                    distances[c] += weight if column[c] != own else nothing
+                    after[c] = before[c] + (weight if column[c] != own else nothing)
             else:
                 weight = step[j]
                 for c in range(low, high):
                     gap = column[c] - own
-                    distances[c] += weight * gap * gap
-        counts[low + np.argmin(distances[low:high])] += 1
+                    after[c] = before[c] + weight * gap * gap
+        if same < n_columns:
+            winner = _first_smallest(sums[n_columns].view(np.int32), low, high)
+        counts[winner] += 1
     return counts
+
+
+@njit(cache=True)
+def _first_smallest(bits, low, high):  # type: ignore[no-untyped-def]
+    """Return the place of the first smallest number; numbers that are not negative have the order of their bits.
+
+    The compiler takes a minimum of whole numbers many at a time, and one of floats one by one.
+    """
+    smallest, block = bits[low], low
+    for start in range(low, high, _BLOCK):
+        least = bits[start]
+        for c in range(start, min(start + _BLOCK, high)):
+            least = min(least, bits[c])
+        if least < smallest:
+            smallest, block = least, start
+    while bits[block] != smallest:
+        block += 1
+    return block
