@@ -9,7 +9,7 @@ from marginalia.data import Domain, Table
 from marginalia.inference import Release
 from marginalia.inference.estimates import ResidualEstimates
 from marginalia.inference.noise import Noise
-from marginalia.inference.sets import Linear
+from marginalia.inference.sets import Linear, in_step
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
 
@@ -24,6 +24,11 @@ def table_of(sizes, n, seed=0):
     columns[-1] = np.where(rng.random(n) < 0.3, rng.integers(sizes[-1], size=n), columns[-1])
     domain = Domain.from_sizes(dict(zip("abcdefgh", sizes, strict=False)))
     return Table(np.column_stack(columns), domain)
+
+
+def searched(equations, search):
+    """The result of one search."""
+    return in_step(equations.each_local, [search])[0]
 
 
 class Redrawn:

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from marginalia.inference import cell_sums, scores
 from marginalia.inference.cell_sums import CellSums
@@ -52,7 +53,9 @@ def test_sums_and_their_covariance_are_those_of_whole_matrices(of, by_marginals,
     w, x = rng.normal(size=(2, X.shape[1])), rng.normal(size=(2, len(X)))
     np.testing.assert_allclose(sums.of(w), w @ X.T, atol=1e-12)
     np.testing.assert_allclose(sums.combined(x), x @ X, atol=1e-12)
+    np.testing.assert_allclose(sums.products(w), [(X * one) @ X.T for one in w], atol=1e-12)
     np.testing.assert_allclose(sums.products(w[0]), (X * w[0]) @ X.T, atol=1e-12)
+    np.testing.assert_allclose(sums.explained(w), w @ K, atol=1e-12)
     np.testing.assert_allclose(sums.explained(w[0]), K @ w[0], atol=1e-12)
     expected = [(X * one) @ K @ (X * one).T for one in w]
     np.testing.assert_allclose(sums.covariance(w), expected, atol=1e-12 * np.abs(expected).max())
@@ -73,10 +76,14 @@ def test_distances_are_those_of_whole_matrices(family, by_marginals, monkeypatch
     counts, h, V = rng.normal(40, 5, X.shape[1]), rng.normal(size=len(X)), np.eye(len(X))
     equations = Scores(family, sizes, functions, counts, variances, 0.4, h, V)
     points = rng.normal(size=(3, len(X)))
-    for b, distance in zip(points, equations._distances(points), strict=True):
+    found = zip(points, equations._distances(points), equations.each_local(points), strict=True)
+    for b, distance, at in found:
         eta = b @ X
         w = 0.4 - (np.exp(eta) if family == "poisson" else 1 / (1 + np.exp(-eta)))
         r, of_noise = h + X @ (w * counts), V + (X * w) @ K @ (X * w).T
         expected = r @ np.linalg.solve(of_noise, r)
         assert distance == pytest.approx(expected, rel=1e-9)
-        assert equations.local(b).distance == pytest.approx(expected, rel=1e-9)
+        assert at.distance == pytest.approx(expected, rel=1e-9)
+        slope = optimize.approx_fprime(b, equations.distance, 1e-7)
+        np.testing.assert_allclose(at.slope, slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
+        np.testing.assert_allclose(equations.local(b).slope, at.slope, rtol=1e-9)

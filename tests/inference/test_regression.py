@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from redrawn import Redrawn, about, at_least, pairs, table_of
+from redrawn import Redrawn, about, at_least, pairs, searched, table_of
 from scipy import stats
 from tiers import others_slow
 
@@ -137,7 +137,7 @@ def test_p_values_of_a_true_zero_are_small_as_often_as_they_say(family, redraws)
     for _ in range(redraws):
         equations = equations_of(drawn.draw(rng), of, family)
         at_infinity = equations.distance_at_infinity() if family == "gaussian" else 0.0  # 0: doubted
-        found.append(Solution(equations, equations.solve()).p_value(1, 1, at_infinity))
+        found.append(searched(equations, Solution(equations, equations.solve()).p_value(1, 1, at_infinity)))
     for level in (0.01, 0.05, 0.1, 0.5):
         small = sum(p < level for p in found)
         assert about(redraws - small, redraws, 1 - level)
@@ -179,7 +179,8 @@ def test_guaranteed_sets_hold_for_the_coefficient_chosen_after_looking():
         equations = equations_of(drawn.draw(rng), of, "gaussian")
         b = equations.solve()
         worst = int(np.argmax(np.abs(b - true) / Solution(equations, b).errors))  # the least lucky choice
-        distance = Solution(equations, true).profile(worst, float(true[worst]), true)[0]
+        near, _ = searched(equations, Solution(equations, true).profile(worst, float(true[worst]), true))
+        distance = near.distance
         single, at_once = single + (distance <= one), at_once + (distance <= all_)
     assert at_least(at_once, 1000, 0.9)
     assert single < 850  # sets for one coefficient that was fixed beforehand

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from redrawn import with_covariance
+from redrawn import searched, with_covariance
 from scipy import optimize, stats
 from tiers import others_slow
 
-from marginalia.inference.sets import Solution
+from marginalia.inference.sets import Solution, in_step
 
 
 def noisy(seed, p=3, noise=0.05):
@@ -41,7 +41,9 @@ def test_ends_lie_where_the_least_distance_reaches_the_quantile(seed, noise):
     equations = noisy(seed, noise=noise)
     b, q = equations.solve(), stats.chi2.ppf(0.95, 1)
     for j in range(3):
-        low, high = Solution(equations, b).interval(j, q, unbounded=equations.distance_at_infinity() < q)
+        low, high = searched(
+            equations, Solution(equations, b).interval(j, q, unbounded=equations.distance_at_infinity() < q)
+        )
         assert low < b[j] < high
         for end in (low, high):
             if math.isfinite(end):
@@ -102,9 +104,9 @@ def test_one_unknown_gives_the_set_of_fieller():
     equations = with_covariance(np.array([[a, g]]), np.diag([s_a**2, s_g**2]))
     solution = Solution(equations, equations.solve())
     roots = np.sort(np.roots([g * g - q * s_g**2, -2 * a * g, a * a - q * s_a**2]))
-    np.testing.assert_allclose(solution.interval(0, q), roots, rtol=1e-5)
+    np.testing.assert_allclose(searched(equations, solution.interval(0, q)), roots, rtol=1e-5)
     assert equations.one_form()
-    found = solution.coefficient("x", 0, confidence=0.9, guaranteed=False, at_infinity=math.inf)
+    found = searched(equations, solution.coefficient("x", 0, confidence=0.9, guaranteed=False, at_infinity=math.inf))
     assert found.label == "exact"
 
 
@@ -113,7 +115,9 @@ def test_only_the_form_that_proves_it_is_called_exact():
     solution = Solution(general, general.solve())
     assert not general.one_form()
     labels = {
-        guaranteed: solution.coefficient("x", 0, confidence=0.9, guaranteed=guaranteed, at_infinity=math.inf).label
+        guaranteed: searched(
+            general, solution.coefficient("x", 0, confidence=0.9, guaranteed=guaranteed, at_infinity=math.inf)
+        ).label
         for guaranteed in (False, True)
     }
     assert labels == {False: "asymptotic", True: "certified"}
@@ -125,7 +129,7 @@ def test_noise_that_hides_a_coefficient_gives_all_of_the_line():
     equations = with_covariance(np.array([[3.0, 0.1]]), np.diag([0.01, 1.0]))
     assert equations.distance_at_infinity() == pytest.approx(0.01)
     solution = Solution(equations, equations.solve())
-    found = solution.coefficient("x", 0, confidence=0.95, guaranteed=False, at_infinity=0.01)
+    found = searched(equations, solution.coefficient("x", 0, confidence=0.95, guaranteed=False, at_infinity=0.01))
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert not found.bounded
 
@@ -134,7 +138,9 @@ def test_sets_widen_with_noise_and_confidence():
     widths = []
     for noise, confidence in ((0.001, 0.9), (0.001, 0.99), (0.004, 0.99)):
         equations = noisy(1, noise=noise)
-        low, high = Solution(equations, equations.solve()).interval(0, stats.chi2.ppf(confidence, 1))
+        low, high = searched(
+            equations, Solution(equations, equations.solve()).interval(0, stats.chi2.ppf(confidence, 1))
+        )
         widths.append(high - low)
     assert widths == sorted(widths)
 
@@ -143,9 +149,9 @@ def test_small_noise_gives_the_intervals_of_the_linearisation():
     equations = noisy(2, noise=1e-5)
     b = equations.solve()
     solution = Solution(equations, b)
-    low, high = solution.interval(1, 4.0)
+    low, high = searched(equations, solution.interval(1, 4.0))
     assert (high - low) / 4 == pytest.approx(solution.errors[1], rel=1e-3)
-    assert solution.profile(1, b[1], b)[0] == pytest.approx(0.0, abs=1e-9)
+    assert searched(equations, solution.profile(1, b[1], b))[0].distance == pytest.approx(0.0, abs=1e-9)
 
 
 def test_sets_at_p_degrees_are_certified_whatever_the_form():
@@ -154,8 +160,8 @@ def test_sets_at_p_degrees_are_certified_whatever_the_form():
     equations = with_covariance(H, np.kron(W, omega))
     of = {"confidence": 0.9, "at_infinity": equations.distance_at_infinity()}
     solution = Solution(equations, equations.solve())
-    assert solution.coefficient("x", 0, guaranteed=True, **of).label == "certified"
-    assert solution.coefficient("x", 0, guaranteed=False, **of).label == "exact"
+    assert searched(equations, solution.coefficient("x", 0, guaranteed=True, **of)).label == "certified"
+    assert searched(equations, solution.coefficient("x", 0, guaranteed=False, **of)).label == "exact"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -165,6 +171,26 @@ def test_p_values_without_a_finite_set_reject_nothing(seed):
     assert kappa < q
     solution = Solution(equations, equations.solve())
     for j in range(3):
-        found = solution.coefficient("x", j, confidence=0.95, guaranteed=False, at_infinity=kappa)
+        found = searched(equations, solution.coefficient("x", j, confidence=0.95, guaranteed=False, at_infinity=kappa))
         assert not found.bounded
         assert found.p_value >= stats.chi2.sf(kappa, 1) > 0.05
+
+
+def test_searches_side_by_side_are_those_of_each_alone():
+    equations, q, asked = noisy(1, noise=0.02), stats.chi2.ppf(0.95, 1), []
+    solution = Solution(equations, equations.solve())
+
+    def at_once(points):
+        asked.append(len(points))
+        return equations.each_local(points)
+
+    def searches():
+        return [solution.interval(j, q, unbounded=j == 1) for j in (2, 0, 1, 0)]  # that of 1 asks for nothing
+
+    together = in_step(at_once, searches())
+    assert together == [searched(equations, one) for one in searches()]
+    assert together[1] == together[3]
+    assert together[2] == (-math.inf, math.inf)
+    assert asked[0] == 3
+    assert asked == sorted(asked, reverse=True)
+    assert in_step(at_once, []) == []

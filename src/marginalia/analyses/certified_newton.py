@@ -52,7 +52,7 @@ from scipy import stats
 
 from marginalia.inference.estimates import Array
 from marginalia.inference.noise import Noise
-from marginalia.inference.sets import Linear, Solution
+from marginalia.inference.sets import Linear
 
 SHARES = (0.45, 0.1, 0.45)  # of the error allowed: distance, bending, coefficients
 
@@ -179,7 +179,7 @@ class CertifiedNewton(Linear):
         """Return False: the equations are approximate."""
         return False
 
-    def guaranteed(self, solution: Solution, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
+    def guaranteed(self, j: int, confidence: float) -> tuple[float, float]:
         """Return the certified interval of coefficient j; see the module."""
         low, high = self.point.within(self._columns[j], confidence)
         if self.extra is None or not math.isfinite(high):

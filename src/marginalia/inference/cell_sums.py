@@ -46,6 +46,18 @@ class _Pair(NamedTuple):
     shared: Axes
 
 
+class _Factor(NamedTuple):
+    """Where a marginal lies in the weights with their sums, the order of its axes, and its shape as matrices."""
+
+    at: tuple[slice | int, ...]
+    order: tuple[int, ...]
+    shape: tuple[int, int, int]  # codes of the subset, codes of the group that are not in it, and all that is summed
+
+    def of(self, summed: Array) -> Array:
+        found = np.transpose(summed[(slice(None), *self.at)], self.order)
+        return found.reshape(len(summed), *self.shape)
+
+
 class _Term(NamedTuple):
     """Subsets of the axes with the same members in the axes of two groups: where both factors lie, and their mu.
 
@@ -53,10 +65,11 @@ class _Term(NamedTuple):
     """
 
     tied: Axes
-    first: tuple[slice | int, ...]
-    second: tuple[slice | int, ...]
+    first: _Factor
+    second: _Factor
     mu: Array
-    subscripts: str
+    shape: tuple[int, ...]  # of their product: codes of the subset, and those of either group that are not in it
+    order: tuple[int, ...]  # of its axes, that makes those of the first group come first
 
 
 class CellSums:
@@ -127,11 +140,12 @@ class CellSums:
         return out.reshape(*weights.shape[:-1], self.cells)
 
     def products(self, values: Array) -> Array:
-        """Return the sums of X_j X_k times one value of each cell, shape (functions, functions)."""
+        """Return the sums of X_j X_k times one value of each cell: (..., cells) and (..., functions, functions)."""
         if not self._by_marginals:
-            return (self._matrix * values) @ self._matrix.T
+            return np.asarray((self._matrix * values[..., None, :]) @ self._matrix.T)
         on = self._marginals(values)
-        return self._pairwise(lambda pair: self._tied(pair, on[pair.axes]), 1)[0]
+        found = self._pairwise(lambda pair: self._tied(pair, on[pair.axes]), len(on[self._all]))
+        return found.reshape(*values.shape[:-1], self.count, self.count)
 
     def covariance(self, weights: Array) -> Array:
         """Return the covariance of the noise of the sums of X w, shape (..., functions, functions); w (..., cells)."""
@@ -146,16 +160,17 @@ class CellSums:
         def block(pair: _Pair) -> Array:
             sums: dict[Axes, Array] = {}
             for term in self._terms[pair.one.axes, pair.other.axes]:
-                first, second = summed[(slice(None), *term.first)], summed[(slice(None), *term.second)]
-                found = np.einsum(term.subscripts, first * term.mu, second)
+                found = (term.first.of(summed) * term.mu) @ np.swapaxes(term.second.of(summed), -1, -2)
+                found = np.transpose(found.reshape(len(summed), *term.shape), term.order)
                 sums[term.tied] = sums[term.tied] + found if term.tied in sums else found
             return functools.reduce(np.add, [self._block(pair, tied, on) for tied, on in sums.items()])
 
         return self._pairwise(block, len(summed)).reshape(*weights.shape[:-1], self.count, self.count)
 
     def explained(self, values: Array) -> Array:
-        """Return the covariance of the noise of the counts times one value of each cell."""
-        return self._turned(self._turned(values[None]) * self._spectrum, back=True)[0]
+        """Return the covariance of the noise of the counts times one value of each cell, both of shape (..., cells)."""
+        turned = self._turned(values.reshape(-1, self.cells)) * self._spectrum
+        return self._turned(turned, back=True).reshape(values.shape)
 
     def largest(self) -> Array:
         """Return the largest absolute value of each function."""
@@ -264,18 +279,21 @@ class CellSums:
             for i, a in enumerate(away):  # one weight for each code, and one for the sum
                 mu = np.concatenate([np.repeat(mu.take([1], i), self._sizes[a], i), mu.take([0], i)], axis=i)
             tied = tuple(a for a in one if a in other and a in inside)
-            first, second = ([a for a in self._all if a in away or a in q or a in inside] for q in (one, other))
-            mu = mu.reshape([self._sizes[a] + 1 if a in away else 1 for a in first])
-            texts = _letters(first, one, inside), _letters(second, one, inside, second=True)
-            rest = _letters([a for a in other if a not in tied], one, inside, second=True)
-            result = _letters(one, one, inside) + rest
-            at, to = (self._slices(q, away) for q in (first, second))
-            terms.append(_Term(tied, at, to, mu, f"Z{texts[0]},Z{texts[1]}->Z{result}"))
+            left, right = (tuple(a for a in q if a not in inside) for q in (one, other))
+            first, second = (self._factor(inside, codes, away) for codes in (left, right))
+            has = [*((a, a in one) for a in inside), *((a, True) for a in left), *((a, False) for a in right)]
+            wanted = [*((a, True) for a in one), *((a, False) for a in other if a not in tied)]
+            order = (0, *(1 + has.index(code) for code in wanted))
+            terms.append(_Term(tied, first, second, mu.ravel(), tuple(self._sizes[a] for a, _ in has), order))
         return terms
 
-    def _slices(self, axes: Sequence[int], away: Sequence[int]) -> tuple[slice | int, ...]:
+    def _factor(self, inside: Axes, codes: Axes, away: Sequence[int]) -> _Factor:
         """Return where the marginal on some axes lies; on the axes `away` all marginals, elsewhere the sum."""
-        return tuple(slice(None) if a in away else slice(-1) if a in axes else -1 for a in self._all)
+        kept = {*inside, *codes}
+        at = tuple(slice(None) if a in away else slice(-1) if a in kept else -1 for a in self._all)
+        there = [a for a in self._all if a in away or a in kept]
+        of_inside, of_codes = (math.prod(self._sizes[a] for a in q) for q in (inside, codes))
+        return _Factor(at, (0, *(1 + there.index(a) for a in (*inside, *codes, *away))), (of_inside, of_codes, -1))
 
     @cached_property
     def _mu(self) -> Array:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.special import expit
 
 from marginalia.inference.cell_sums import Axes, CellSums
-from marginalia.inference.sets import Array, Equations
+from marginalia.inference.sets import Array, Equations, Local, Search, in_step
 
 _FEW_CELLS = 24  # cells in whose directions the search for the distance at infinity starts
 _FOLLOWED = 6  # directions of least distance at infinity from which the search goes on
@@ -72,28 +72,52 @@ class Scores(Equations):
 
     def variance(self, b: Array) -> Array:
         """Return the covariance of their noise."""
-        V = self._V + self._cells.covariance(self._y - self._mean(b))
+        return self._noise(self._y - self._mean(b))
+
+    def _noise(self, off: Array) -> Array:
+        V = self._V + self._cells.covariance(off)
         return np.asarray(V if self.extra is None else V + self.extra)
 
     def _distances(self, points: Array) -> list[float]:
         """Return the distance of each of some points, as `distance` does."""
         found: list[float] = []
-        for first in range(0, len(points), step := max(1, _AT_ONCE // self._cells.cells)):
-            some = points[first : first + step]
+        for some in self._chunks(points):
             for r, V in zip(self.residuals(some), self.variance(some), strict=True):
                 finite = np.isfinite(r).all() and np.isfinite(V).all()
                 found.append(float(r @ self._over(V, r)) if finite else math.inf)
         return found
 
+    def _chunks(self, points: Array) -> Iterator[Array]:
+        """Yield as many points at a time as their values in all cells leave room for."""
+        for first in range(0, len(points), step := max(1, _AT_ONCE // self._cells.cells)):
+            yield points[first : first + step]
+
+    def each_local(self, points: Array) -> list[Local]:
+        """Return the distance of each of some points, and its derivatives; the second as Gauss and Newton have it."""
+        return [local for some in self._chunks(points) for local in self._locals(some)]
+
+    def local(self, b: Array) -> Local:
+        """Return the same of one point."""
+        return self.each_local(b[None])[0]
+
+    def _locals(self, points: Array) -> list[Local]:
+        off = self._y - (mean := self._mean(points))
+        r, V = self._h + self._cells.of(off * self._counts), self._noise(off)
+        found = [self._overflown()] * len(points)
+        finite = [k for k in range(len(points)) if np.isfinite(r[k]).all() and np.isfinite(V[k]).all()]
+        x = np.array([self._over(V[k], r[k]) for k in finite]).reshape(-1, self.p)
+        # The distance is the squared length of the noise that explains the scores best. J, the derivative of the
+        # scores of the counts less this noise, makes its slope 2 J' x.
+        noise = self._cells.explained(self._cells.combined(x) * off[finite])
+        slopes = -self._cells.products(self._slope(mean[finite]) * (self._counts - noise))
+        for k, xk, J in zip(finite, x, slopes, strict=True):
+            curvature = 2 * J.T @ self._over(V[k], J)
+            found[k] = Local(float(r[k] @ xk), 2 * J.T @ xk, curvature, curvature)
+        return found
+
     def jacobian(self, b: Array) -> Array:
         """Return the derivative of the noisy scores."""
         return -self._cells.products(self._slope(self._mean(b)) * self._counts)
-
-    def corrected_jacobian(self, b: Array, x: Array) -> Array:
-        """Return the derivative of the scores of the counts less the noise that explains the scores best."""
-        mean = self._mean(b)
-        noise = self._cells.explained(self._cells.combined(x) * (self._y - mean))
-        return -self._cells.products(self._slope(mean) * (self._counts - noise))
 
     def distance_at_infinity(self) -> float:
         """Return the least distance at infinity that a local search finds.
@@ -113,23 +137,28 @@ class Scores(Equations):
         edges = [self._on_edge(d, near) for d in (*starts, *-starts)]
         distances = self._distances(np.array(edges))
         order = np.argsort(distances, kind="stable")[:_FOLLOWED]
-        distance, least = min((self._nearest(edges[k], near) for k in order.tolist()), key=lambda found: found[0])
-        beyond = self._nearest(self._on_edge(least, far_out), far_out)[0]
+        found = in_step(self.each_local, [self._nearest(edges[k], near) for k in order.tolist()])
+        distance, least = min(found, key=lambda one: one[0])
+        [(beyond, _)] = in_step(self.each_local, [self._nearest(self._on_edge(least, far_out), far_out)])
         return min(*distances, distance, beyond)
 
     def _on_edge(self, b: Array, reach: float) -> Array:
         """Return the point on the ray of b whose largest |x'b| is `reach`."""
         return np.asarray(b * (reach / max(float(np.abs(self._cells.combined(b)).max()), 1e-300)))
 
-    def _nearest(self, b: Array, reach: float) -> tuple[float, Array]:
+    def _nearest(self, b: Array, reach: float) -> Search[tuple[float, Array]]:
         """Return a point of largest |x'b| = `reach` of least distance near b, after its distance: a few steps down."""
-        value, slope, curvature, _ = self.local(b)
+        here = yield b
         for _ in range(6):
-            step = np.linalg.lstsq(curvature, -slope, rcond=1e-10)[0]
-            trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
-            distances = self._distances(np.array(trials))
-            if not trials or not min(distances) < value * (1 - 1e-3):
+            step = np.linalg.lstsq(here.hessian, -here.slope, rcond=1e-10)[0]
+            if not np.isfinite(step).all():
                 break
-            b = trials[int(np.argmin(distances))]
-            value, slope, curvature, _ = self.local(b)
-        return value, b
+            trials = []
+            for t in (1.0, 0.2):
+                at = self._on_edge(b + t * step, reach)
+                trials.append(((yield at), at))
+            trial, at = min(trials, key=lambda one: one[0].distance)
+            if not trial.distance < here.distance * (1 - 1e-3):
+                break
+            here, b = trial, at
+        return here.distance, b

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from marginalia.inference.noise import Noise
 from marginalia.progress import bar
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 NEARLY_LINEAR = 100  # distance at infinity from which the equations are nearly linear near their solution
 _FAR = 1e4  # standard errors: a set that reaches this far is unbounded
 _SAME_FORM = 1e-9  # of the length of V
@@ -38,6 +39,7 @@ _SETTLED = 1e-6  # of a distance, and of a standard error
 _FEW = 20  # steps of a search where no set is finite, or of a second one
 _MOST = 200  # steps of a search
 _LEAST_GAIN = 1e-8  # of a distance, by one step of a search
+_IN_STEP = 32  # coefficients whose sets are searched side by side
 
 
 class Local(NamedTuple):
@@ -47,6 +49,31 @@ class Local(NamedTuple):
     slope: Array
     hessian: Array
     above: Array
+
+
+Search = Generator[Array, Local, T]  # yields points, is sent the distance and its derivatives there, and returns a T
+
+
+def in_step(local: Callable[[Array], Sequence[Local]], searches: Sequence[Search[T]]) -> list[T]:
+    """Return the results of some searches that go on side by side: the points of all are computed at once.
+
+    Parameters
+    ----------
+    local : callable
+        From points, shape (n, p), to the distance at each, and its derivatives.
+    searches : sequence of Search
+    """
+    found: dict[int, T] = {}
+    sent: dict[int, Local | None] = dict.fromkeys(range(len(searches)))
+    while sent:
+        points: dict[int, Array] = {}
+        for k, at in sent.items():
+            try:
+                points[k] = next(searches[k]) if at is None else searches[k].send(at)
+            except StopIteration as end:
+                found[k] = end.value
+        sent = dict(zip(points, local(np.array([*points.values()])), strict=True)) if points else {}
+    return [found[k] for k in range(len(searches))]
 
 
 class Equations(ABC):
@@ -72,13 +99,6 @@ class Equations(ABC):
     def distance_at_infinity(self) -> float:
         """Return the least distance at infinity (kappa): a set whose quantile is larger is unbounded."""
 
-    @abstractmethod
-    def corrected_jacobian(self, b: Array, x: Array) -> Array:
-        """Return the derivative of r̂ less the noise that explains r̂(b) best, for x = V(b)⁻¹ r̂(b): shape (p, p).
-
-        The distance is the squared length of that noise, and its derivative is 2 J' x for this J.
-        """
-
     def distance(self, b: Array) -> float:
         """Return r̂(b)' V(b)⁻¹ r̂(b), the statistic that the sets bound.
 
@@ -91,15 +111,13 @@ class Equations(ABC):
             return math.inf  # overflow
         return float(r @ self._over(V, r))
 
+    def each_local(self, points: Array) -> list[Local]:
+        """Return `local` of each of some points, shape (n, p)."""
+        return [self.local(b) for b in points]
+
+    @abstractmethod
     def local(self, b: Array) -> Local:
-        """Return the distance and its derivatives by b, the second as Gauss and Newton do."""
-        r, V = self.residuals(b), self.variance(b)
-        if not (np.isfinite(r).all() and np.isfinite(V).all()):
-            return self._overflown()
-        x = self._over(V, r)
-        J = self.corrected_jacobian(b, x)
-        curvature = 2 * J.T @ self._over(V, J)
-        return Local(float(r @ x), 2 * J.T @ x, curvature, curvature)
+        """Return the distance and its derivatives by b, the second exact or as Gauss and Newton have it."""
 
     def _overflown(self) -> Local:
         return Local(math.inf, np.zeros(self.p), np.eye(self.p), np.eye(self.p))
@@ -109,10 +127,10 @@ class Equations(ABC):
         factor, failed = dpotrf(V)
         return np.asarray(np.linalg.pinv(V) @ x if failed else dpotrs(factor, x)[0])
 
-    def guaranteed(self, solution: Solution, j: int, confidence: float, *, at_infinity: float) -> tuple[float, float]:
-        """Return an interval of coefficient j around a solution; all p intervals hold together, certified."""
-        q = float(stats.chi2.ppf(confidence, self.p))
-        return solution.interval(j, q, unbounded=at_infinity < q)
+    def guaranteed(self, j: int, confidence: float) -> tuple[float, float] | None:
+        """Return an interval of coefficient j; all p intervals hold together. None: that of p degrees of freedom."""
+        del j, confidence
+        return None
 
     def solve(self, start: Array | None = None) -> Array | None:
         """Return b with r̂(b) = 0, by Newton's method with halved steps; None if it does not converge."""
@@ -168,10 +186,6 @@ class Linear(Equations):
     def jacobian(self, b: Array) -> Array:
         """Return -G."""
         return -self.H[:, 1:]
-
-    def corrected_jacobian(self, b: Array, x: Array) -> Array:
-        """Return E - G, E the noise with (H - E) (1, -b) = 0."""
-        return (self.noise.covariance(x[None], self._c(b)[None])[0] - self.H)[:, 1:]
 
     @cached_property
     def _solved_for_noise(self) -> tuple[Array, Noise]:
@@ -283,6 +297,10 @@ class Linear(Equations):
         """Return the least distance at infinity that Newton's method finds from the nearest of some directions."""
         distances, least, followed = self._each_at_infinity(v), math.inf, np.zeros((0, self.p))
         scale = np.sqrt(np.maximum(np.abs(np.diag(self.H[:, 1:])), 1e-300))  # the features in like units
+
+        def at_infinity(points: Array) -> list[Local]:
+            return [self._local_at_infinity(v) for v in points]
+
         for k in np.argsort(distances, kind="stable").tolist():
             at = v[k]
             direction = at * scale / np.linalg.norm(at * scale)
@@ -294,7 +312,7 @@ class Linear(Equations):
                 for _ in range(_TURNS):
                     at = at / np.linalg.norm(at * scale)
                     others = np.arange(self.p) != np.argmax(np.abs(at * scale))  # the length of v does not matter
-                    near, at = _descend(self._local_at_infinity, at, others, _FEW)
+                    [(near, at)] = in_step(at_infinity, [_descend(at, others, _FEW)])
                     settled = near.distance > before * (1 - _SETTLED)
                     before = near.distance
                     least = min(least, before)
@@ -395,18 +413,13 @@ class Solution:
         variance = self.covariance[j, j]
         return self.b if variance <= 0.0 else self.b + (value - self.b[j]) / variance * self.covariance[j]
 
-    def profile(self, j: int, value: float, start: Array) -> tuple[float, Array]:
-        """Return the least distance with b_j = `value`, and the point of that distance, searched from `start`."""
-        least, at = self._descend(j, value, start)
-        return least.distance, at
-
-    def _descend(self, j: int, value: float, start: Array, steps: int = _MOST) -> tuple[Local, Array]:
-        """Return the least distance with b_j = `value`, and its point."""
+    def profile(self, j: int, value: float, start: Array, steps: int = _MOST) -> Search[tuple[Local, Array]]:
+        """Return the least distance with b_j = `value`, and its point, searched from `start`."""
         at = start.copy()
         at[j] = value
-        return _descend(self.equations.local, at, np.arange(len(at)) != j, steps)
+        return (yield from _descend(at, np.arange(len(at)) != j, steps))
 
-    def interval(self, j: int, quantile: float, *, unbounded: bool = False) -> tuple[float, float]:
+    def interval(self, j: int, quantile: float, *, unbounded: bool = False) -> Search[tuple[float, float]]:
         """Return the ends of {b_j : the least distance is at most `quantile`} around the solution b.
 
         `unbounded`: if this is known already (`Equations.distance_at_infinity`), nothing is searched.
@@ -416,11 +429,12 @@ class Solution:
         error = float(self.errors[j])
         if error == 0.0:
             return float(self.b[j]), float(self.b[j])
-        return self._end(j, quantile, -error), self._end(j, quantile, error)
+        low = yield from self._end(j, quantile, -error)
+        return low, (yield from self._end(j, quantile, error))
 
-    def _end(self, j: int, quantile: float, error: float) -> float:
+    def _end(self, j: int, quantile: float, error: float) -> Search[float]:
         """Return where the least distance reaches the quantile, going from b_j by multiples of `error`."""
-        near = self._end_nearby(j, quantile, error, self.along(j, self.b[j] + math.sqrt(quantile) * error))
+        near = yield from self._end_nearby(j, quantile, error, self.along(j, self.b[j] + math.sqrt(quantile) * error))
         if near is not None:
             return near
         # The root of the least distance is nearly linear in b_j, so Newton's method on it converges fast.
@@ -428,15 +442,15 @@ class Solution:
         inner, outer, t, at, ahead = 0.0, math.inf, 1.2 * root, self.b, None
         while t < _FAR:
             value = middle + t * error
-            found = [self._descend(j, value, self.along(j, value))]
+            found = [(yield from self.profile(j, value, self.along(j, value)))]
             if ahead is not None:  # on from the last point, along the least distances
-                found.append(self._descend(j, value, at + (value - at[j]) * ahead, _FEW))
+                found.append((yield from self.profile(j, value, at + (value - at[j]) * ahead, _FEW)))
             here, at = min(found, key=lambda one: one[0].distance)
             least = here.distance
             inner, outer = (t, outer) if least <= quantile else (inner, min(outer, t))
             if abs(least - quantile) <= _SETTLED * quantile or outer - inner <= 1e-9 * inner:
                 return value
-            near = self._end_nearby(j, quantile, error, at)
+            near = yield from self._end_nearby(j, quantile, error, at)
             if near is not None and inner <= (near - middle) / error <= outer:
                 return near
             ahead = self._ahead(j, here)
@@ -456,11 +470,11 @@ class Solution:
         ahead[others] = _newton_step(here.hessian[square], here.above[square], here.hessian[others, j])
         return ahead
 
-    def _end_nearby(self, j: int, quantile: float, error: float, at: Array) -> float | None:
+    def _end_nearby(self, j: int, quantile: float, error: float, at: Array) -> Search[float | None]:
         """Return the same by Newton's method from a point; None if it does not converge."""
         others = np.arange(self.equations.p) != j
         for _ in range(12):
-            distance, slope, hessian, above = self.equations.local(at)
+            distance, slope, hessian, above = yield at
             tight = np.sqrt(quantile * np.maximum(np.diag(above), 0.0))
             gap = distance - quantile
             curvature = hessian.copy()
@@ -477,7 +491,7 @@ class Solution:
                 return float(at[j]) if settled and (at[j] - self.b[j]) * error > 0 else None
         return None
 
-    def p_value(self, j: int, degrees: int, at_infinity: float, *, unbounded: bool = False) -> float:
+    def p_value(self, j: int, degrees: int, at_infinity: float, *, unbounded: bool = False) -> Search[float]:
         """Return the p-value of b_j = 0: the level at which its set with these degrees of freedom just contains 0.
 
         The least distance is searched from the minimum of the linearised equations, and near a singular design also
@@ -485,17 +499,22 @@ class Solution:
         so the least distance may lie at infinity; the search is short, and its result at most the distance there.
 
         >>> one = Linear(np.array([[1.96, 1.0]]), Noise(np.eye(2)[1:], np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])))
-        >>> round(Solution(one, np.array([1.96])).p_value(0, 1, np.inf), 2)
+        >>> search = Solution(one, np.array([1.96])).p_value(0, 1, np.inf)
+        >>> round(in_step(one.each_local, [search])[0], 2)
         0.05
         """
         if unbounded:
-            least = min(self._descend(j, 0.0, self.along(j, 0.0), _FEW)[0].distance, at_infinity)
-            return float(stats.chi2.sf(least, degrees))
-        starts = [self.along(j, 0.0), *([self.b] if at_infinity < NEARLY_LINEAR else [])]
-        least = min(self.profile(j, 0.0, start)[0] for start in starts)
+            near, _ = yield from self.profile(j, 0.0, self.along(j, 0.0), _FEW)
+            return float(stats.chi2.sf(min(near.distance, at_infinity), degrees))
+        least = math.inf
+        for start in [self.along(j, 0.0), *([self.b] if at_infinity < NEARLY_LINEAR else [])]:
+            near, _ = yield from self.profile(j, 0.0, start)
+            least = min(least, near.distance)
         return float(stats.chi2.sf(least, degrees))
 
-    def coefficient(self, name: str, j: int, *, confidence: float, guaranteed: bool, at_infinity: float) -> Coefficient:
+    def coefficient(
+        self, name: str, j: int, *, confidence: float, guaranteed: bool, at_infinity: float
+    ) -> Search[Coefficient]:
         """Return one coefficient with its profile set at one degree of freedom, exact where V's form proves it.
 
         `guaranteed`: with the interval of `Equations.guaranteed` instead.
@@ -508,13 +527,11 @@ class Solution:
         label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
         degrees = equations.p if guaranteed else 1
         q = float(stats.chi2.ppf(confidence, degrees))
-        if guaranteed:
-            low, high = equations.guaranteed(self, j, confidence, at_infinity=at_infinity)
-        else:
-            low, high = self.interval(j, q, unbounded=at_infinity < q)
+        own = equations.guaranteed(j, confidence) if guaranteed else None
+        low, high = own or (yield from self.interval(j, q, unbounded=at_infinity < q))
         # The interval of approximate equations does not follow from a distance.
         has_p = not (guaranteed and equations.approximate)
-        p = self.p_value(j, degrees, at_infinity, unbounded=at_infinity < q) if has_p else math.nan
+        p = (yield from self.p_value(j, degrees, at_infinity, unbounded=at_infinity < q)) if has_p else math.nan
         return Coefficient(name, float(self.b[j]), float(self.errors[j]), low, high, p, label)
 
     @cached_property
@@ -523,19 +540,17 @@ class Solution:
         return isinstance(self.equations, Linear) and self.equations.one_form()
 
 
-def _descend(
-    local: Callable[[Array], Local], at: Array, others: NDArray[np.bool_], steps: int = _MOST
-) -> tuple[Local, Array]:
+def _descend(at: Array, others: NDArray[np.bool_], steps: int = _MOST) -> Search[tuple[Local, Array]]:
     """Return the least distance over some unknowns, and its point.
 
     Newton steps, shortened where the distance does not fall (Levenberg and Marquardt).
     """
-    best, damping, square = local(at), 0.0, np.ix_(others, others)
+    best, damping, square = (yield at), 0.0, np.ix_(others, others)
     for _ in range(steps if others.any() and math.isfinite(best.distance) else 0):
         scale = damping * np.diag(np.diag(best.above)[others])
         step, slope = np.zeros(len(at)), best.slope[others]
         step[others] = _newton_step(best.hessian[square] + scale, best.above[square] + scale, slope)
-        trial = local(at + step) if np.isfinite(step).all() else best
+        trial = (yield at + step) if np.isfinite(step).all() else best
         least_gain = _LEAST_GAIN * max(1.0, best.distance)
         if trial.distance < best.distance:
             gained, at, best = best.distance - trial.distance, at + step, trial
@@ -566,10 +581,13 @@ def coefficients(
 ) -> tuple[list[Coefficient], float, float]:
     """Return all coefficients with their sets, the least distance at infinity, and the quantile of the sets."""
     at_infinity, solution = equations.distance_at_infinity(), Solution(equations, b)
-    sets = []
+    sets: list[Coefficient] = []
     with bar("coefficients", len(names)) as advance:
-        for j, name in enumerate(names):
-            one = solution.coefficient(name, j, confidence=confidence, guaranteed=guaranteed, at_infinity=at_infinity)
-            sets.append(one)
-            advance(1)
+        for first in range(0, len(names), _IN_STEP):
+            searches = [
+                solution.coefficient(name, j, confidence=confidence, guaranteed=guaranteed, at_infinity=at_infinity)
+                for j, name in enumerate(names[first : first + _IN_STEP], first)
+            ]
+            sets += in_step(equations.each_local, searches)
+            advance(len(searches))
     return sets, at_infinity, float(stats.chi2.ppf(confidence, equations.p if guaranteed else 1))
