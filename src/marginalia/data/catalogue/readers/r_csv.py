@@ -65,9 +65,42 @@ def prepare(name: str, raw: pd.DataFrame) -> pd.DataFrame:
             return top_coded(raw, hhsize=15)
         case "fair":
             return raw.assign(affair=raw["affairs"].astype(float) > 0)
+        case "pensions":
+            return top_coded(raw, fsize=8)
+        case "alcohol":
+            health = {"excellent": "exhealth", "very good": "vghealth", "good": "goodhealth", "fair": "fairhealth"}
+            region = {"northeast": "northeast", "midwest": "midwest", "south": "south"}
+            place = {"outer city": "outercity", "central city": "centcity"}
+            levels = {
+                "health": _level(raw, health, otherwise="poor"),
+                "region": _level(raw, region, otherwise="west"),
+                "place": _level(raw, place, otherwise="other"),
+            }
+            return top_coded(raw, famsize=8).assign(**levels)
+        case "catholic":
+            return raw[raw["hsgrad"] != "."].reset_index(drop=True)
+        case "cps91":
+            return raw.fillna({"husunion": "unknown"})
+        case "labsup":
+            return top_coded(raw, kids=6)
+        case "happiness":
+            answered = raw.fillna({"educ": "12", "babies": "0", "preteen": "0", "teens": "0"}).fillna("unknown")
+            return top_coded(answered, babies=4, preteen=4, teens=4)
+        case "chile":
+            known = raw["income"].notna()
+            middle = {"education": "unknown", "income": "30000", "age": "40", "statusquo": "0"}
+            return raw.fillna(middle).assign(**{"income known": known})
         case "flights":
             return raw.assign(late=raw["arr_delay"].isna() | (raw["arr_delay"].astype(float) >= 15))
     return raw
+
+
+def _level(raw: pd.DataFrame, indicators: dict[str, str], *, otherwise: str) -> pd.Series[str]:
+    """Return the level of each row from indicator columns (level -> column), `otherwise` where none is 1."""
+    level = pd.Series(otherwise, index=raw.index)
+    for name, column in indicators.items():
+        level = level.mask(raw[column].astype(float) == 1, name)
+    return level
 
 
 load = loader(read, prepare)
