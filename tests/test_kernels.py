@@ -104,7 +104,9 @@ def test_the_levels_are_spelled_as_numpy_spells_them():
 
 
 WAYS_IN = {
-    "the command line": "import sys\nfrom marginalia.cli import main\nsys.argv = ['marginalia', '-h']",
+    "the command line": (
+        "import sys\nfrom marginalia.cli import main\nsys.argv = ['marginalia', 'budget', 'show', 'none']"
+    ),
 }
 
 

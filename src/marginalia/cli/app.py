@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
-from importlib.metadata import PackageNotFoundError, requires
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -95,6 +94,7 @@ def _command(verb: Verb) -> Callable[..., None]:
 
     @wraps(verb)
     def run(*, as_json: bool, quiet: bool, **options: Any) -> None:
+        pin()  # before the verb imports NumPy
         for name, group in groups.items():
             options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
         if "as_json" in signature.parameters:  # of a verb that prints before all is known
@@ -151,7 +151,6 @@ USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def main() -> None:
     """Run the command line; bad input ends in one line on stderr and exit code 2."""
     warnings.showwarning = _note
-    pin()
     postpone()
     for number in STOPPING:
         with suppress(ValueError):  # not the main thread
@@ -225,6 +224,8 @@ def _fail(message: str, code: int = 2) -> NoReturn:
 
 def _extra_with(module: str) -> str:
     """Return the extra of this package that brings a module, empty if none does."""
+    from importlib.metadata import PackageNotFoundError, requires  # here, since `--help` does not need it
+
     try:
         requirements = requires("marginalia") or []
     except PackageNotFoundError:  # a source tree that was never installed
