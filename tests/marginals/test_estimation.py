@@ -277,8 +277,9 @@ def test_cost_is_known_before_a_fit_and_too_large_a_model_is_refused():
 def test_the_two_loops_are_those_of_the_book(count):
     """Nocedal & Wright (2006), Algorithm 7.4, line by line."""
     rng = np.random.default_rng(count)
-    gradient, inverse, s, y = rng.normal(size=50), rng.random(50), *rng.normal(size=(2, 10, 50))
-    sy, newest_first = np.einsum("ij,ij->i", s, y), rng.permutation(10)[:count]
+    gradient, mu, ridge, s, y = rng.normal(size=50), *rng.random((2, 50)), *rng.normal(size=(2, 10, 50))
+    sy, inverse = np.einsum("ij,ij->i", s, y), 1 / (mu * (1 - mu / 3.0) + ridge)
+    newest_first = [(6 - i) % 10 for i in range(count)]
     q, alpha = gradient.copy(), {}
     for k in newest_first:
         alpha[k] = np.dot(s[k], q) / sy[k]
@@ -286,5 +287,21 @@ def test_the_two_loops_are_those_of_the_book(count):
     q = inverse * q
     for k in newest_first[::-1]:
         q = q + (alpha[k] - np.dot(y[k], q) / sy[k]) * s[k]
-    found = estimation._two_loops(gradient, inverse, s, y, sy, newest_first)
+    found = np.empty(50)
+    slope = estimation._two_loops(gradient, mu, 3.0, ridge, s, y, sy, 7, count, found)
     np.testing.assert_allclose(found, -q, rtol=1e-9)
+    assert slope == found @ gradient
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 1000])
+def test_loops_round_as_expressions_of_arrays_do(n):
+    rng = np.random.default_rng(n)
+    a, b, c, d, out, other = rng.normal(size=(6, n)) * 10.0 ** rng.integers(-9, 9, (6, n))
+    estimation._move(a, 0.3, b, out)
+    np.testing.assert_array_equal(out, a + 0.3 * b)
+    np.testing.assert_array_equal(estimation._gradient(a, b, c, d), a - b + c * d)
+    product = estimation._differences(a, b, c, d, out, other)
+    np.testing.assert_array_equal([out, other], [b - a, d - c])
+    assert product == pytest.approx(np.dot(b - a, d - c), rel=1e-12, abs=1e-12 * np.abs((b - a) * (d - c)).sum())
+    assert estimation._weighted_square(a * a, b) == pytest.approx(np.dot(a * a, b * b), rel=1e-14)
+    assert estimation._weighted_square(a * a, b, c) == pytest.approx(np.dot(a * a, (b - c) ** 2), rel=1e-14)

@@ -343,27 +343,26 @@ class _Fit:
     ) -> tuple[NDArray[np.float64], float]:
         """Minimise the dual from u = 0, where mu and log Z are known; leave the pass at its solution."""
         u = np.zeros_like(self.y)
+        trial, direction = np.empty_like(u), np.empty_like(u)
         value = self.total * log_z
         r = mu - self.y
         start = self._loss(mu)
         for _ in range(_MAX_INNER):
-            self.report.gap = 0.5 * float(self.weights @ (r * r))
+            self.report.gap = 0.5 * _weighted_square(self.weights, r)
             loss = self._loss(mu)
             # The exact solution lowers L; an inexact one may not, and is then made a thousand times more exact.
             if self.report.gap <= settings.gap * loss * (1.0 if loss < start else 1e-3):
                 break
             if loss < start and self._is_enough(mu, settings):
                 break
-            inverse = 1.0 / (mu * (1.0 - mu / self.total) + ridge)
-            direction = self._pairs.direction(r, inverse)
-            slope = float(direction @ r)
+            slope = self._pairs.direction(r, mu, self.total, ridge, direction)
             step = 1.0
             if not self._pairs.count:
                 step = min(1.0, _FIRST_STEP / float(np.abs(direction).max()))
             while True:
-                trial = u + step * direction
+                _move(u, step, direction, trial)
                 mu, log_z = self._evaluate(theta, trial)
-                new = self.total * log_z - float(trial @ self.y) + 0.5 * float(ridge @ (trial * trial))
+                new = self.total * log_z - float(trial @ self.y) + 0.5 * _weighted_square(ridge, trial)
                 # Beyond the precision of N log Z a decrease cannot be seen; the gap decides then.
                 if new <= value + 1e-4 * step * slope + 1e-13 * abs(self.total * log_z):
                     break
@@ -372,9 +371,9 @@ class _Fit:
                 step *= min(0.5, max(0.1, -0.5 * step * slope / curve)) if math.isfinite(curve) else 0.1
                 if step < 1e-10:
                     return self._evaluate(theta, u)
-            new_r = mu - self.y + ridge * trial
-            self._pairs.push(trial - u, new_r - r)
-            u, r, value = trial, new_r, new
+            new_r = _gradient(mu, self.y, ridge, trial)
+            self._pairs.push(u, trial, r, new_r)
+            u, trial, r, value = trial, u, new_r, new
         return mu, log_z
 
     def _evaluate(self, theta: NDArray[np.float64], u: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
@@ -385,8 +384,7 @@ class _Fit:
         return self.total * self.inference.block_mu, log_z
 
     def _loss(self, mu: NDArray[np.float64]) -> float:
-        miss = mu - self.y
-        return 0.5 * float(self.weights @ (miss * miss))
+        return 0.5 * _weighted_square(self.weights, mu, self.y)
 
 
 class _Curvature:
@@ -396,36 +394,97 @@ class _Curvature:
         self._s = np.zeros((_MEMORY, size))
         self._y = np.zeros((_MEMORY, size))
         self._sy = np.ones(_MEMORY)
+        self._change, self._bend = np.empty(size), np.empty(size)
         self._next = 0
         self.count = 0
 
-    def push(self, s: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-        sy = float(s @ y)
+    def push(
+        self,
+        u: NDArray[np.float64],
+        new_u: NDArray[np.float64],
+        r: NDArray[np.float64],
+        new_r: NDArray[np.float64],
+    ) -> None:
+        """Keep the pair of a step from `u` to `new_u`, unless rounding hides its curvature."""
+        s, y = self._change, self._bend
+        sy = _differences(u, new_u, r, new_r, s, y)
         if not sy > 1e-12 * math.sqrt(float(s @ s) * float(y @ y)):
             return
         self._s[self._next], self._y[self._next], self._sy[self._next] = s, y, sy
         self._next = (self._next + 1) % _MEMORY
         self.count = min(self.count + 1, _MEMORY)
 
-    def direction(self, gradient: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return minus the approximate inverse Hessian times `gradient`; `inverse` is its initial diagonal."""
-        newest_first = np.array([(self._next - 1 - i) % _MEMORY for i in range(self.count)], np.int64)
-        return _two_loops(gradient, inverse, self._s, self._y, self._sy, newest_first)
+    def direction(
+        self,
+        gradient: NDArray[np.float64],
+        mu: NDArray[np.float64],
+        total: float,
+        ridge: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> float:
+        """Set `out` to minus the approximate inverse Hessian times `gradient`; return its product with `gradient`.
+
+        The initial diagonal of the Hessian is mu (1 - mu / total) + ridge.
+        """
+        return float(_two_loops(gradient, mu, total, ridge, self._s, self._y, self._sy, self._next, self.count, out))
+
+
+# One loop each in place of several expressions of arrays. Every number is the one that those give, to the last bit:
+# elements round alike, and sums are left to BLAS.
 
 
 @njit(cache=True)
-def _two_loops(gradient, inverse, s, y, sy, newest_first):  # type: ignore[no-untyped-def]
-    q = gradient.copy()
-    alpha = np.empty(newest_first.size)
-    for i in range(newest_first.size):
-        k = newest_first[i]
-        alpha[i] = np.dot(s[k], q) / sy[k]
-        for j in range(q.size):  # in one loop: an expression of arrays makes another array first
-            q[j] -= alpha[i] * y[k, j]
-    q *= inverse
-    for i in range(newest_first.size - 1, -1, -1):
-        k = newest_first[i]
+def _weighted_square(weights, a, b=None):  # type: ignore[no-untyped-def]
+    """Return the sum of weights * (a - b)^2; b is 0 where it is not given."""
+    square = np.empty(a.size)
+    for j in range(a.size):
+        x = a[j] if b is None else a[j] - b[j]
+        square[j] = x * x
+    return np.dot(weights, square)
+
+
+@njit(cache=True)
+def _move(u, step, direction, out):  # type: ignore[no-untyped-def]
+    for j in range(u.size):
+        out[j] = u[j] + step * direction[j]
+
+
+@njit(cache=True)
+def _gradient(mu, y, ridge, u):  # type: ignore[no-untyped-def]
+    out = np.empty(u.size)
+    for j in range(u.size):
+        out[j] = mu[j] - y[j] + ridge[j] * u[j]
+    return out
+
+
+@njit(cache=True)
+def _differences(u, new_u, r, new_r, s, y):  # type: ignore[no-untyped-def]
+    """Set `s` and `y` to the changes of u and r; return their product."""
+    for j in range(u.size):
+        s[j] = new_u[j] - u[j]
+        y[j] = new_r[j] - r[j]
+    return np.dot(s, y)
+
+
+@njit(cache=True)
+def _two_loops(gradient, mu, total, ridge, s, y, sy, after_newest, count, out):  # type: ignore[no-untyped-def]
+    q = out
+    for j in range(q.size):
+        q[j] = gradient[j]
+    memory = sy.size
+    alpha = np.empty(count)
+    for i in range(count):
+        k = (after_newest - 1 - i) % memory
+        a = alpha[i] = np.dot(s[k], q) / sy[k]
+        for j in range(q.size):
+            q[j] -= a * y[k, j]
+    for j in range(q.size):
+        q[j] *= 1.0 / (mu[j] * (1.0 - mu[j] / total) + ridge[j])
+    for i in range(count - 1, -1, -1):
+        k = (after_newest - 1 - i) % memory
         change = alpha[i] - np.dot(y[k], q) / sy[k]
         for j in range(q.size):
             q[j] += change * s[k, j]
-    return -q
+    for j in range(q.size):
+        q[j] = -q[j]
+    return np.dot(q, gradient)

@@ -47,6 +47,7 @@ class Inference:
         self.workspace = self.memory[: plan.n_workspace]
         self.theta = self.workspace[plan.theta]  # potentials, one table after the other in the order of `plan.cliques`
         self.mu = self.workspace[plan.mu]  # clique marginals (probabilities) of the last pass, laid out as `theta`
+        self._values, self._dual = self.workspace[plan.values], self.workspace[plan.dual]
         self.block_mu = self.workspace[plan.block_mu]  # block marginals (probabilities) after `evaluate`
         self.domain: Literal["linear", "balanced", "log"] = "linear"  # how the last pass was computed
         self.log_z = 0.0
@@ -55,19 +56,21 @@ class Inference:
         self._tops = np.zeros(len(plan.cliques))
         cells = sum(t.cells for t in plan.nodes)
         step = {v: i for i, v in enumerate(plan.order)}
-        self._floors = [
-            (
-                np.array([step[v] for v in attributes]),
-                -671.0 + 2.0 * sum(math.log(plan.sizes[a]) for a in attributes) + math.log(cells),
-            )
-            for attributes, _, _ in plan.components
-        ]
+        self._component = np.zeros(plan.n_scales, np.int64)  # of each factor that SCALE takes out
+        for i, (attributes, _, _) in enumerate(plan.components):
+            self._component[[step[v] for v in attributes]] = i
+        self._floors = np.array(
+            [
+                -671.0 + 2.0 * sum(math.log(plan.sizes[a]) for a in attributes) + math.log(cells)
+                for attributes, _, _ in plan.components
+            ]
+        )
 
     def evaluate(self, theta: NDArray[np.float64], dual: NDArray[np.float64]) -> float:
         """Run a pass at the potentials `theta` plus the broadcast duals; fill `block_mu`; return log Z."""
         w = self.workspace
         self.theta[:] = theta
-        w[self.plan.dual] = dual
+        self._dual[:] = dual
         interpreter.run(self.plan.expand, w, self._scales)
         self.calibrate()
         interpreter.run(self.plan.project, w, self._scales)
@@ -85,8 +88,7 @@ class Inference:
         return self.log_z
 
     def _linear(self, theta: NDArray[np.float64]) -> bool:
-        plan, w = self.plan, self.workspace
-        values = w[plan.values]
+        plan, w, values = self.plan, self.workspace, self._values
         if not _shift(theta, self._starts, values, self._tops):
             return False
         np.exp(values, out=values)
@@ -95,10 +97,10 @@ class Inference:
         # A component's log Z is the sum of the logarithms of the factors that SCALE took out of its messages.
         logs = np.log(self._scales)
         self.log_z = float(self._tops.sum() + logs.sum())
-        if not all(logs[steps].sum() > floor for steps, floor in self._floors):
+        if not (np.bincount(self._component, logs) > self._floors).all():
             return False
         interpreter.run(plan.backward, w, self._scales)
-        return bool(np.isfinite(self.mu.sum()))
+        return math.isfinite(self.mu.sum())
 
     def _log(self, theta: NDArray[np.float64]) -> None:
         plan, w = self.plan, self.workspace
