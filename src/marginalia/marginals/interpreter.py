@@ -163,6 +163,16 @@ def as_program(records: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 # times faster. The order of every sum is that of the loops.
 
 
+# Loops of at most so many turns are changed places with the loop around them, if that has at least so many; measured.
+_SHORT, _SHORT_TO_MULTIPLY, _LONG = 6, 3, 16
+_BLOCK = 128  # sums that `_many_inner_products` holds
+
+
+@njit(cache=True)
+def _turned(loops):  # type: ignore[no-untyped-def]
+    return loops[0], loops[2], loops[1]
+
+
 @njit(cache=True)
 def _moves(start, move, n1):  # type: ignore[no-untyped-def]
     """Return a table's first cell and its moves, outermost first: that one goes back over the `n1` turns inside it."""
@@ -180,6 +190,8 @@ def multiply(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no-unt
     >>> w[4:]
     array([10., 21.])
     """
+    if counts[2] <= _SHORT_TO_MULTIPLY and counts[1] >= _LONG:
+        counts, d_move, a_move, b_move = _turned(counts), _turned(d_move), _turned(a_move), _turned(b_move)
     n2, n1, n0 = np.uint64(counts[0]), np.uint64(counts[1]), np.uint64(counts[2])
     d, d2, d1, d0 = _moves(d, d_move, n1)
     a, a2, a1, a0 = _moves(a, a_move, n1)
@@ -217,8 +229,17 @@ def multiply_add(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no
     32.0
     """
     if d_move[2] == 0 and not (a_move[2] == 1 and b_move[2] == 0):
-        _inner_products(w, counts, d, d_move, a, a_move, b, b_move)
+        if counts[1] >= _LONG:
+            _many_inner_products(w, counts, d, d_move, a, a_move, b, b_move)
+        else:
+            _inner_products(w, counts, d, d_move, a, a_move, b, b_move, False)
         return
+    if d_move[2] != 0 and counts[2] <= _SHORT and (d_move[1] == 0 or counts[1] >= _LONG):
+        # A loop of few turns costs more than its turns. No cell gets its terms in another order.
+        counts, d_move, a_move, b_move = _turned(counts), _turned(d_move), _turned(a_move), _turned(b_move)
+        if d_move[2] == 0:
+            _inner_products(w, counts, d, d_move, a, a_move, b, b_move, True)
+            return
     n2, n1, n0 = np.uint64(counts[0]), np.uint64(counts[1]), np.uint64(counts[2])
     d, d2, d1, d0 = _moves(d, d_move, n1)
     a, a2, a1, a0 = _moves(a, a_move, n1)
@@ -252,8 +273,11 @@ def multiply_add(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no
 
 
 @njit(cache=True)
-def _inner_products(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no-untyped-def]
-    """Add the sums of a * b over the innermost loop to d, as four partial sums: no step waits for the one before."""
+def _inner_products(w, counts, d, d_move, a, a_move, b, b_move, from_d):  # type: ignore[no-untyped-def]
+    """Add the sums of a * b over the innermost loop to d, four at a time: no step waits for the one before.
+
+    A sum starts with d, or (not `from_d`) with 0 and is added to d.
+    """
     n2, n1, n0 = np.uint64(counts[0]), np.uint64(counts[1]), np.uint64(counts[2])
     d, d2, d1, _ = _moves(d, d_move, n1)
     a, a2, a1, a0 = _moves(a, a_move, n1)
@@ -263,6 +287,8 @@ def _inner_products(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore
         j = np.uint64(0)
         while j + four <= n1:
             s = t = u = v = 0.0
+            if from_d:
+                s, t, u, v = w[d], w[d + d1], w[d + two * d1], w[d + three * d1]
             x, y = a, b
             for _ in range(n0):
                 s += w[x] * w[y]
@@ -271,23 +297,61 @@ def _inner_products(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore
                 v += w[x + three * a1] * w[y + three * b1]
                 x += a0
                 y += b0
-            w[d] += s
-            w[d + d1] += t
-            w[d + two * d1] += u
-            w[d + three * d1] += v
+            if from_d:
+                w[d], w[d + d1], w[d + two * d1], w[d + three * d1] = s, t, u, v
+            else:
+                w[d] += s
+                w[d + d1] += t
+                w[d + two * d1] += u
+                w[d + three * d1] += v
             d += four * d1
             a += four * a1
             b += four * b1
             j += four
         while j < n1:
-            s = 0.0
+            s = w[d] if from_d else 0.0
             for k in range(n0):
                 s += w[a + k * a0] * w[b + k * b0]
-            w[d] += s
+            w[d] = s if from_d else w[d] + s
             d += d1
             a += a1
             b += b1
             j += one
+        d += d2
+        a += a2
+        b += b2
+
+
+@njit(cache=True)
+def _many_inner_products(w, counts, d, d_move, a, a_move, b, b_move):  # type: ignore[no-untyped-def]
+    """Add the sums of a * b over the innermost loop to d: term after term for a block of sums that lie side by side."""
+    n2, n1, n0 = np.uint64(counts[0]), np.uint64(counts[1]), np.uint64(counts[2])
+    d, d2, d1, _ = _moves(d, d_move, n1)
+    a, a2, a1, a0 = _moves(a, a_move, n1)
+    b, b2, b1, b0 = _moves(b, b_move, n1)
+    block = np.uint64(_BLOCK)
+    sums = np.empty(_BLOCK)
+    for _ in range(n2):
+        j = np.uint64(0)
+        while j < n1:
+            m = min(block, n1 - j)
+            for i in range(m):
+                sums[i] = 0.0
+            for k in range(n0):
+                x, y = a + k * a0, b + k * b0
+                if b1 == 0:
+                    z = w[y]
+                    for i in range(m):
+                        sums[i] += w[x + i * a1] * z
+                else:
+                    for i in range(m):
+                        sums[i] += w[x + i * a1] * w[y + i * b1]
+            for i in range(m):
+                w[d + i * d1] += sums[i]
+            d += m * d1
+            a += m * a1
+            b += m * b1
+            j += m
         d += d2
         a += a2
         b += b2
