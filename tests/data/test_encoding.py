@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalia.data import Column, Domain, Table, encoding
-from marginalia.data.encoding import Encoder, whole_ztz, ztz
+from marginalia.data.encoding import ONE, CentredEncoder, Encoder, whole_ztz, ztz
 from marginalia.errors import InputError
 
 ADULT_ONE_HOT = ["workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country"]
@@ -255,3 +255,34 @@ def test_whole_sums_are_of_rows_that_were_rounded_first():
     matrices, unit = Encoder(domain, "b").matrices, 2.0**-14
     rows = np.vstack([np.trunc(A / unit)[:, table.column(name)] for name, A in matrices.items()]).astype(int)
     assert whole_ztz(table, matrices, unit).tolist() == (rows @ rows.T).tolist()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 12, 40])
+@pytest.mark.parametrize("missing", [None, ("?",)])
+@pytest.mark.parametrize("cosines", [0, 1, 8, 100])
+def test_smooth_columns_are_bounded_and_their_coefficients_are_those_of_levels(size, missing, cosines):
+    values = [str(value) for value in range(size)]
+    ordered = Column("a", size + (missing is not None), "ordinal", labels=values, type="string", missing=missing)
+    domain = Domain([ordered, Column("b", 4), Column("y", 2)])
+    plain = Encoder(domain, "y", one_hot=["a", "b"])
+    encoder = CentredEncoder(plain, cosines=cosines)
+    every = every_cell(domain)
+    X = encoder.transform(every)
+    assert np.abs(X).max() <= 1
+    assert np.square(X).sum(axis=1).max() == pytest.approx(encoder.norm_bound**2)
+    if size > 2:
+        columns = 1 + min(cosines, size - 2) + (missing is not None)
+        assert encoder.matrices["a"].shape == (columns, ordered.size)
+        spanned = np.linalg.matrix_rank(np.vstack([encoder.matrices["a"], np.ones(ordered.size)]))
+        assert spanned == min(columns + 1, ordered.size)  # of all functions, where there are enough cosines
+    theta = np.random.default_rng(size).standard_normal((2, X.shape[1]))
+    mapped = encoder.in_features(theta)
+    np.testing.assert_allclose(plain.transform(every) @ mapped[:, :-1].T + mapped[:, -1], X @ theta.T, atol=1e-9)
+
+
+def test_encoders_of_one_table_with_other_cosines_share_no_matrix():
+    domain = Domain([Column("a", 6, "numeric"), Column("y", 2)])
+    table, plain = every_cell(domain), Encoder(domain, "y", one_hot=["a"])
+    made = [CentredEncoder(plain, cosines=k) for k in (None, 0, 2)]
+    assert [encoder.transform(table).shape[1] for encoder in made] == [7, 2, 4]
+    assert [list(encoder.matrices)[-2:] for encoder in made] == [[ONE, "y"]] * 3

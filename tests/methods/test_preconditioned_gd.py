@@ -5,16 +5,18 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from marginalia.data import Domain, Table
 from marginalia.data.column import Column
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.data.units import Unit
+from marginalia.errors import InputError
 from marginalia.learning import LogisticClassifier, OLSRegressor
 from marginalia.learning.rows import TableRows
 from marginalia.methods import preconditioned_gd as pgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
+from marginalia.methods.models import load_model, save_model
 from marginalia.methods.preconditioned_gd import (
     Design,
     PreconditionedGDClassifier,
@@ -32,8 +34,11 @@ def _table(n: int = 3000, seed: int = 0) -> Table:
     return Table(np.column_stack([X, rng.random(n) < 1 / (1 + np.exp(-score))]), DOMAIN)
 
 
-def _design(table: Table) -> Design:
-    return Design.of(TableRows(table, Encoder(DOMAIN, "y"), "logistic").with_constant())
+def _design(table: Table, *, smooth: bool = False) -> Design:
+    if not smooth:
+        return Design.of(TableRows(table, Encoder(DOMAIN, "y"), "logistic").with_constant())
+    encoder = Encoder(DOMAIN, "y", one_hot=["a", "b"])
+    return Design.of(TableRows(table, encoder, "logistic", cosines=8).with_constant())
 
 
 def _events(model):
@@ -41,11 +46,15 @@ def _events(model):
     return first, run
 
 
+@pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_x_x_moves_by_no_more_than_declared_over_all_pairs_of_rows(relation):
-    model = PreconditionedGDClassifier(relation=relation, n_public=100, random_state=0).fit(_table(100), "y")
+def test_x_x_moves_by_no_more_than_declared_over_all_pairs_of_rows(relation, smooth):
+    n = 10**5 if smooth else 100  # so many that there are cosines
+    model = PreconditionedGDClassifier(relation=relation, n_public=n, smooth=smooth, random_state=0)
+    model.fit(_table(100), "y")
     every = Table(list(itertools.product(*(range(s) for s in DOMAIN.sizes))), DOMAIN)
-    design = _design(every)
+    design = _design(every, smooth=smooth)
+    assert np.abs(design.whole).max() * design.unit <= design.largest
     upper = np.triu_indices(design.whole.shape[1])
     moves = np.array([np.outer(x, x)[upper] for x in design.whole]) * design.unit**2
     apart = max(np.linalg.norm(u - v) for u, v in itertools.combinations(moves, 2))
@@ -115,6 +124,52 @@ def test_coefficients_of_centred_categories_give_the_same_scores_in_the_encoder_
     np.testing.assert_allclose(scores, design.whole * design.unit @ theta.T, atol=1e-3)
 
 
+def _wave(n: int, seed: int = 0) -> Table:
+    """Rows whose target depends on an ordered column with a missing value, up and down, and on nothing else."""
+    rng = np.random.default_rng(seed)
+    hours = Column("t", 13, "numeric", labels=[str(hour) for hour in range(12)], type="string", missing=("?",))
+    domain = Domain([hours, Column("c", 3), Column("y", 2)])
+    t = rng.integers(0, 13, n)
+    score = np.where(t == 12, 1.0, 2 * np.cos(np.pi * (t + 0.5) / 6))
+    return Table(np.column_stack([t, rng.integers(0, 3, n), rng.random(n) < expit(score)]), domain)
+
+
+@pytest.mark.parametrize("cls", [PreconditionedGDClassifier, PreconditionedGDRegressor])
+def test_a_smooth_model_follows_a_wave_that_no_line_does(cls):
+    table = _wave(20_000)
+    fits = {smooth: cls(epsilon=2.0, smooth=smooth, random_state=0).fit(table, "y") for smooth in (False, True)}
+    t, y = table.column("t"), table.column("y")
+    rate = np.array([y[t == code].mean() for code in range(13)])
+    worst = {}
+    for smooth, model in fits.items():
+        scores = expit(model.decision_function(table)) if cls is PreconditionedGDClassifier else model.predict(table)
+        shown = np.array([scores[t == code].mean() for code in range(13)])
+        worst[smooth] = np.abs((shown if cls is PreconditionedGDClassifier else (shown + 1) / 2) - rate).max()
+    assert worst[True] < (0.08 if cls is PreconditionedGDClassifier else 0.2)  # its clip makes the error Huber's
+    assert worst[False] > 0.3
+    assert fits[True].coef_.shape == (14,)  # a number for each value but the first, and two categories
+
+
+def test_where_the_noise_is_large_a_smooth_model_is_that_of_lines():
+    table = _wave(2000)
+    line, smooth = (
+        PreconditionedGDClassifier(epsilon=0.1, smooth=smooth, random_state=0).fit(table, "y")
+        for smooth in (False, True)
+    )
+    assert smooth.ledger_.events == line.ledger_.events
+    np.testing.assert_allclose(smooth.decision_function(table), line.decision_function(table), atol=1e-12)
+
+
+def test_a_smooth_model_is_saved_and_needs_a_list_of_blocks(tmp_path):
+    table = _wave(2000)
+    model = PreconditionedGDClassifier(epsilon=8.0, smooth=True, one_hot=["c"], random_state=0).fit(table, "y")
+    save_model(model, tmp_path / "model.npz")
+    scores = load_model(tmp_path / "model.npz").decision_function(table)
+    np.testing.assert_array_equal(scores, model.decision_function(table))
+    with pytest.raises(InputError, match="one_hot as a list"):
+        PreconditionedGDClassifier(smooth=True, one_hot=iter(["c"])).fit(table, "y")
+
+
 def test_a_row_s_whitened_form_does_not_depend_on_the_rows_beside_it():
     design = _design(_table(777))
     M = np.random.default_rng(0).standard_normal((design.whole.shape[1],) * 2)
@@ -138,11 +193,11 @@ def test_the_noise_of_the_steps_is_that_of_the_rule():
     assert math.isclose(steps[0].sensitivity, 1.0)
 
 
-def test_add_remove_never_reads_the_number_of_rows():
+@pytest.mark.parametrize("smooth", [False, True])  # the true numbers are on either side of the bound for cosines
+def test_add_remove_never_reads_the_number_of_rows(smooth):
     few, many = _table(500), _table(900, seed=3)
-    models = [
-        PreconditionedGDClassifier(relation="add_remove", n_public=700, random_state=0).fit(t, "y") for t in (few, many)
-    ]
+    given = {"relation": "add_remove", "n_public": 700, "smooth": smooth, "random_state": 0}
+    models = [PreconditionedGDClassifier(**given).fit(t, "y") for t in (few, many)]
     one, two = ([str(p) for p in m.ledger_.public_inputs] for m in models)
     assert one == two
     assert models[0].ledger_.events == models[1].ledger_.events

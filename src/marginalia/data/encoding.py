@@ -238,6 +238,10 @@ class CentredEncoder(Encoder):
     ----------
     plain : Encoder
         Whose `feature_names` those of the coefficients are that `in_features` returns.
+    cosines : int, optional
+        Encode each ordered column of more than two values that is a one-hot block of `plain` as a smooth function: the
+        number in [-1, 1], and at most this many cosines of it, the k-th with amplitude 1/k. Missing and other values
+        have an indicator each. Default: a block like that of a category.
 
     Examples
     --------
@@ -247,18 +251,31 @@ class CentredEncoder(Encoder):
     array([[ 0.816, -0.408, -0.408,  1.   ]])
     >>> encoder.in_features(np.array([0.0, 1.0, 0.0, 2.0])).round(3)  # of region=1, region=2, and the intercept
     array([1.225, 0.   , 1.592])
+
+    A smooth function of four ages: the number, and one cosine.
+
+    >>> domain = Domain([Column("age", 4, "numeric"), Column("ill", 2)])
+    >>> CentredEncoder(Encoder(domain, "ill", one_hot=["age"]), cosines=1).matrices["age"].round(3)
+    array([[-1.   , -0.333,  0.333,  1.   ],
+           [ 0.707, -0.707, -0.707,  0.707]])
     """
 
-    def __init__(self, plain: Encoder) -> None:
+    def __init__(self, plain: Encoder, *, cosines: int | None = None) -> None:
         super().__init__(plain.domain, plain.target, one_hot=plain.one_hot)
-        self.plain = plain
+        self.plain, self.cosines = plain, cosines
         target = self.matrices.pop(self.target)
-        for name in self.features:
-            if name in self.one_hot and (m := self.domain[name].size) > 1:
+        smooth = ordered_columns(self.domain) if cosines is not None else frozenset()
+        for name in self.one_hot.intersection(self.features):
+            if name in smooth:
+                self.matrices[name] = _smooth_matrix(self.domain[name], cosines or 0)
+            elif (m := self.domain[name].size) > 1:
                 self.matrices[name] = (np.eye(m) - 1 / m) / math.sqrt(1 - 1 / m)
         self.matrices |= {ONE: np.ones((1, 1)), self.target: target}
         self.n_features = sum(map(len, self._blocks().values()))
         self.norm_bound = self._norm_bound()
+
+    def _key(self) -> tuple[Any, ...]:
+        return *super()._key(), self.cosines
 
     def in_features(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return coefficients as those of the features of `plain`, and an intercept after them.
@@ -270,7 +287,7 @@ class CentredEncoder(Encoder):
             A = self.matrices[name]
             mine = theta[..., start : start + len(A)]
             start += len(A)
-            if len(A) != len(self.plain.matrices[name]):
+            if name in self.one_hot and A.size:
                 scores = mine @ A  # of each level
                 intercept = intercept + scores[..., :1]
                 mine = scores[..., 1:] - scores[..., :1]
@@ -285,6 +302,15 @@ def one_hot_blocks(domain: Domain) -> frozenset[str]:
     ['region']
     """
     return frozenset(a.name for a in domain if a.kind == "categorical" and a.size > 2)
+
+
+def ordered_columns(domain: Domain) -> frozenset[str]:
+    """Return the columns whose values have an order, and of which a function can be other than a line.
+
+    >>> sorted(ordered_columns(Domain([Column("age", 4, "numeric"), Column("ill", 2, "numeric"), Column("ward", 3)])))
+    ['age']
+    """
+    return frozenset(a.name for a in domain if a.kind != "categorical" and a.n_values > 2)
 
 
 def widths(domain: Domain, one_hot: Iterable[str] | None = None) -> dict[str, int]:
@@ -389,6 +415,20 @@ def _numeric_matrix(column: Column) -> NDArray[np.float64]:
     matrix[0, :size] = number
     matrix[1:, size:] = np.eye(extra)
     return matrix
+
+
+def _smooth_matrix(column: Column, cosines: int) -> NDArray[np.float64]:
+    """Return A_j of an ordered column of m values as a number and cosines of 2, 3, .. half periods.
+
+    With m - 2 cosines, the number and a constant they span every function of the value.
+    """
+    size = column.n_values
+    middle = (np.arange(size) + 0.5) / size
+    k = np.arange(1, min(cosines, size - 2) + 1)[:, None]
+    waves = np.zeros((len(k), column.size))
+    waves[:, :size] = np.cos(np.pi * (k + 1) * middle) / k
+    number = _numeric_matrix(column)
+    return np.concatenate([number[:1], waves, number[1:]])
 
 
 def _column_names(column: Column, *, one_hot: bool) -> list[str]:

@@ -209,7 +209,7 @@ class LinearLearner(BaseEstimator, ABC):
         public = relation is None or Neighbours(Relation(relation), table.unit).n_rows_public
         told = self.READS_ROWS and (public or not isinstance(table, Table))
         n, name = table.n_rows if told else 0, type(self).__name__
-        check_fit(name, table.domain, target, self.one_hot, n_rows=n, squares=self.SQUARES)
+        check_fit(name, table.domain, target, self._one_hot(table.domain), n_rows=n, squares=self.SQUARES)
         encoder = self._encoder(table.domain, target)
         table.expect([] if self.READS_ROWS else combinations(table.domain.names, 2))
         if not (table.n_rows or self._hides_rows()):
@@ -232,7 +232,11 @@ class LinearLearner(BaseEstimator, ABC):
 
     def _encoder(self, domain: Domain, target: str) -> Encoder:
         """Return how tables of `domain` become features."""
-        return Encoder(domain, target, one_hot=self.one_hot)
+        return Encoder(domain, target, one_hot=self._one_hot(domain))
+
+    def _one_hot(self, domain: Domain) -> Iterable[str] | None:
+        """Return the columns that are one-hot blocks of the features; None: those of an `Encoder` by default."""
+        return self.one_hot
 
     def _array_rows(self, X: ArrayLike, y: object) -> ArrayRows:
         """Check arrays and apply the public bounds."""

@@ -70,6 +70,7 @@ class TableRows:
     table: CountSource
     encoder: Encoder
     task: TaskName
+    cosines: int | None = None  # of rows `with_constant`; see `CentredEncoder`
 
     # One-hot and numeric columns, and the scaled target, all lie in [-1, 1].
     coordinate_bound = 1.0
@@ -146,11 +147,11 @@ class TableRows:
 
     def with_constant(self) -> TableRows:
         """Return rows for models with an intercept: categories centred, a constant last; see `CentredEncoder`."""
-        return replace(self, encoder=CentredEncoder(self.encoder))
+        return replace(self, encoder=CentredEncoder(self.encoder, cosines=self.cosines))
 
     def in_features(self, theta: Array) -> Array:
         """Return coefficients of rows `with_constant` as those of the encoder's features, and an intercept."""
-        return CentredEncoder(self.encoder).in_features(theta)
+        return CentredEncoder(self.encoder, cosines=self.cosines).in_features(theta)
 
     def whole_class_gram(self, n_classes: int, most_apart: float = math.inf) -> tuple[Integers, float, float]:
         """Return Z'Z of [X, Y], Y the target one-hot, in whole numbers, and the units of X and Y; as `whole_gram`."""
