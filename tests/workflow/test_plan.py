@@ -1,5 +1,6 @@
 """What `marginalia plan` says of a configuration, beside what Snakemake would run."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -107,3 +108,11 @@ def test_a_mistake_in_one_of_several_files_names_it(tmp_path, plan):
     code, _, err = plan(tmp_path / "both.yaml")
     assert code == 2
     assert re.fullmatch(r"marginalia: .*one\.yaml: epsilons\.0: .*greater than 0.*\n", err)
+
+
+def test_the_limit_of_new_jobs_that_the_workflow_switches_off_is_where_snakemake_looks_for_it():
+    """Both Snakefiles set an attribute of the scheduler, which another version of Snakemake may call differently."""
+    (folder,) = importlib.util.find_spec("snakemake").submodule_search_locations
+    assert "if self.job_rate_limiter is not None:" in Path(folder, "scheduling", "job_scheduler.py").read_text()
+    for name in ("Snakefile", "workflow/Snakefile"):
+        assert "workflow.scheduler.job_rate_limiter = None" in (ROOT / name).read_text()
