@@ -1,5 +1,6 @@
 """Fits that hang, grow or die, and jobs that are killed: each becomes rows that say so, and nothing else is lost."""
 
+import gc
 import json
 import os
 import random
@@ -20,12 +21,14 @@ import psutil
 import pytest
 from tiers import others_slow
 
+import marginalia.sweep.run as sweep_run
+from marginalia import usage
 from marginalia.data import Column, Domain, Table
 from marginalia.data.checksums import DamagedError
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.sweep.config import parse
-from marginalia.sweep.isolate import Ended, in_child
+from marginalia.sweep.isolate import Ended, frozen, in_child
 from marginalia.sweep.log import logged
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
@@ -363,3 +366,34 @@ def test_a_full_disk_that_holds_the_log_too_is_one_line_on_the_terminal():
     ended = subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], capture_output=True, text=True)
     line = "marginalia: cannot go on: [Errno 28] No space left on device; free the disk and run the same command again"
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{line}\n")
+
+
+def test_collections_in_a_fork_leave_the_objects_of_its_parent_alone():
+    objects = [[number] for number in range(5000)]
+    before = gc.get_freeze_count()
+    gc.disable()
+    try:
+        with frozen():
+            assert gc.get_freeze_count() >= before + len(objects)
+            assert in_child(lambda: (gc.isenabled(), len(gc.get_objects()) < len(objects))).value == (True, True)
+        assert gc.get_freeze_count() == 0
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.slow
+def test_fits_of_a_job_share_the_values_of_public_functions_and_no_file_of_a_user_adds_one(tmp_path, monkeypatch):
+    """The cost of objective perturbation follows from public numbers: it is computed for each epsilon, not trial."""
+    monkeypatch.setattr(usage, "_values", {})
+    monkeypatch.setattr(sweep_run, "keep_values", lambda values: (handed_on.append(values), usage.keep_values(values)))
+    handed_on: list[usage.Values] = []
+    frame = run(job_of("objective_perturbation", trials=2, epsilons=[1, 2]), tmp_path)
+    assert set(frame["status"]) == {"ok"}
+    keys = [key for values in handed_on for key in values]
+    assert len(handed_on) == frame["seed"].nunique()
+    assert keys
+    assert len(keys) == len(set(keys))
+    handed_on.clear()
+    run(job_of(faulty("does_well")), tmp_path, "own")
+    assert handed_on == []

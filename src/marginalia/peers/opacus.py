@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.usage import shared
+
 DISTRIBUTION = "opacus"
 METHODS = {
     "dp_sgd": {
@@ -54,6 +56,24 @@ def slack(epsilon: float) -> float:
     return min(0.01, epsilon / 50)
 
 
+@shared
+def noise_multiplier(epsilon: float, delta: float, rate: float, epochs: int) -> float:
+    """Return the noise multiplier that Opacus finds for (epsilon, delta), as `make_private_with_epsilon` does."""
+    from opacus.accountants.utils import get_noise_multiplier
+
+    return float(
+        get_noise_multiplier(
+            target_epsilon=epsilon,
+            target_delta=delta,
+            sample_rate=rate,
+            epochs=epochs,
+            accountant="prv",
+            eps_error=slack(epsilon),
+            epsilon_tolerance=slack(epsilon),
+        )
+    )
+
+
 def fit(request: Any) -> Model:
     """Return weights, intercept, and the accountant's history: noise multiplier, sampling rate and steps."""
     return train(request, **{**SETTING[request.task], **request.parameters})
@@ -82,18 +102,13 @@ def train(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that its generator is not cryptographic, and hooks of torch itself
         engine = PrivacyEngine()
-        net, optimizer, loader = engine.make_private_with_epsilon(
+        batches = torch.utils.data.DataLoader(Rows(X, y), batch_size=max(1, round(share * len(X))), collate_fn=tuple)
+        net, optimizer, loader = engine.make_private(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum),
-            data_loader=torch.utils.data.DataLoader(
-                Rows(X, y), batch_size=max(1, round(share * len(X))), collate_fn=tuple
-            ),
-            target_epsilon=epsilon,
-            target_delta=delta,
-            epochs=epochs,
+            data_loader=batches,
+            noise_multiplier=noise_multiplier(epsilon, delta, 1 / len(batches), epochs),
             max_grad_norm=max_grad_norm,
-            eps_error=slack(epsilon),
-            epsilon_tolerance=slack(epsilon),
         )
         for _ in range(epochs):
             for x, target in loader:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon
 from marginalia.privacy.relation import Relation
+from marginalia.usage import shared
 
 OUTPUT_SHARE = 1e-3  # of epsilon and of delta: what the noise that hides the gap to the exact minimiser may spend
 
@@ -71,6 +72,7 @@ def objective_perturbation_delta(
     return _delta(epsilon, tau, kappa)
 
 
+@shared
 def objective_perturbation_epsilon(
     delta: float,
     *,

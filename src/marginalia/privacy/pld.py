@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.relation import Relation
+from marginalia.usage import shared
 
 Runs: TypeAlias = tuple[tuple[float, float, int], ...]  # rate, noise multiplier and steps of Poisson-sampled runs
 Scales: TypeAlias = tuple[tuple[float, int], ...]  # scale/sensitivity of Laplace releases, and how many
@@ -40,7 +41,7 @@ def bounded_epsilon(
     return gdp_epsilon(math.sqrt(mu_squared), delta) + largest_loss
 
 
-@lru_cache(maxsize=4096)
+@shared
 def loss_distribution_epsilon(poisson: Runs, laplace: Scales, mu: float, relation: Relation, delta: float) -> float:
     """Return the smallest epsilon at `delta` of one composition whose parameters were all fixed in advance.
 
@@ -112,7 +113,7 @@ def _library() -> tuple[Any, dict[Relation, Any]]:
     }
 
 
-@lru_cache(maxsize=1024)
+@shared
 def poisson_gaussian_noise_multiplier(
     epsilon: float, delta: float, rate: float, steps: int, relation: Relation
 ) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import os
 import pickle
 import resource
@@ -110,6 +111,20 @@ def in_child(function: Callable[[], Any], *, timeout_seconds: float | None = Non
                     "the same command again"
                 ) from None
         return ended
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Leave all present objects out of the garbage collections of the body and of its forks; enable these.
+
+    A collection in a fork would write to each object that its parent has loaded, and so copy all of their memory.
+    """
+    gc.freeze()
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 _UNWRITTEN = "after the fit: its process could not write its result"

@@ -32,7 +32,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.progress import say_when_compiling
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell
-from marginalia.sweep.isolate import in_child
+from marginalia.sweep.isolate import frozen, in_child
 from marginalia.sweep.log import say
 from marginalia.sweep.plan import Job, metrics_of, states_intervals
 from marginalia.sweep.protocols import Prepared, split_rows
@@ -45,7 +45,7 @@ from marginalia.sweep.records import (
     write_records,
 )
 from marginalia.sweep.version import version_of_arm
-from marginalia.usage import Cost, measured, uncounted
+from marginalia.usage import Cost, Values, keep_values, measured, new_values, uncounted
 
 SEARCH = -1  # stands for the trial number in the cell of a search on test rows: its seed is that of no trial
 LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
@@ -68,6 +68,8 @@ class Outcome:
         Content of the certificate of a private fit.
     tuned : TunedOnTest or None
         What a search on test rows chose, for the other trials.
+    shared : mapping
+        What other fits need not compute again (`marginalia.usage.new_values`).
     """
 
     status: str = "ok"
@@ -77,6 +79,7 @@ class Outcome:
     spent: float = math.nan
     certificate: Mapping[str, Any] | None = None
     tuned: TunedOnTest | None = None
+    shared: Values = field(default_factory=dict)
 
 
 class TunedOnTest(Protocol):
@@ -122,7 +125,8 @@ def run_job(
     say_when_compiling()
     warm_up(job, prepared.name)
     outcomes: dict[Cell, Outcome] = {}
-    with for_the_owner(not prepared.is_catalogued), tempfile.TemporaryDirectory(prefix="marginalia-job-") as models:
+    models_folder = tempfile.TemporaryDirectory(prefix="marginalia-job-")
+    with for_the_owner(not prepared.is_catalogued), models_folder as models, frozen():
         runner = Runner(prepared, job.registry, job.sources, models=models)
         for number, cell in enumerate(steps, 1):
             outcomes[cell] = _hopeless(cell, outcomes) or runner.run(
@@ -203,6 +207,8 @@ class Runner:
         outcome: Outcome = ended.value or Outcome(ended.status, ended.message, Cost(ended.seconds, ended.peak_mb))
         if outcome.tuned is not None:
             self._tuned[replace(cell, trial=SEARCH)] = outcome.tuned
+        if _is_library(cell):  # nothing that a user's code computes reaches another fit
+            keep_values(outcome.shared)
         if outcome.status != "ok":
             self._failed[cell] = outcome
         return outcome
@@ -218,6 +224,7 @@ class Runner:
             return Outcome("memory", first_line(error, "") or "out of memory", outcome.cost)
         except BaseException as error:  # nor may `sys.exit` end a job of many fits
             return Outcome("failed", first_line(error, f"{type(error).__name__}: "), outcome.cost)
+        outcome.shared = new_values()
         return outcome
 
     def rows(self, cell: Cell, outcome: Outcome) -> list[ResultRecord]:
@@ -378,6 +385,12 @@ class Runner:
         return self.models / f"{cell.arm.method.replace('/', '_')}-{cell.epsilon!r}-{cell.trial}.npz"
 
 
+def _is_library(cell: Cell) -> bool:
+    """Return whether no code of a user's, and no other environment, runs in the fit of a cell."""
+    methods = {cell.arm.method, cell.arm.source or cell.arm.method}
+    return methods <= BUILT_IN.keys() or runs_here(cell.arm.method)
+
+
 def first_line(error: BaseException, before: str) -> str:
     """Return the first line of what an error says, which may be anything, as text that a file can hold."""
     try:
@@ -402,10 +415,7 @@ def warm_up(job: Job, dataset: str) -> None:
     made = Prepared(dataset, rows, (Task("linear", "y"), Task("logistic", "y")), n_public=n)
     cells = {(cell.arm, cell.task): cell for cell in job.cells(made.tasks, 0)}
     chosen = [  # no code of the user's runs in the process of the job
-        cell
-        for cell in cells.values()
-        if not cell.arm.tuned_on_test
-        and ({cell.arm.method, cell.arm.source or cell.arm.method} <= BUILT_IN.keys() or runs_here(cell.arm.method))
+        cell for cell in cells.values() if not cell.arm.tuned_on_test and _is_library(cell)
     ]
     with tempfile.TemporaryDirectory(prefix="marginalia-job-") as models:
         runner = Runner(made, job.registry, job.sources, models=models)
