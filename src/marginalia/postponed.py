@@ -1,7 +1,7 @@
 """Load large modules when something of them is used: others import them always, and few fits need them.
 
-scikit-learn imports scipy.stats and pandas, and SciPy all that ``from numpy import *`` names, among it the compiler of
-Fortran.
+scikit-learn imports scipy.stats and pandas, scipy.optimize imports scipy.spatial, and SciPy all that
+``from numpy import *`` names, among it the compiler of Fortran.
 
 For the processes that are ours: the command line and the worker of a job. Nobody's own program is touched.
 """
@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-NAMES = ("scipy.stats", "numpy.f2py", "numpy.testing", "pandas")
+NAMES = ("scipy.stats", "scipy.spatial", "numpy.f2py", "numpy.testing", "pandas")
 
 
 def postpone() -> None:
