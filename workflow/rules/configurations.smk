@@ -1,6 +1,9 @@
 # What comes before any rule: one thread and the same kernels for every job, and which configurations run together.
+import gc
 import os
 import sys
+
+gc.set_threshold(100_000)  # most of what Snakemake makes lives until it ends
 
 # One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
 for variable in (
