@@ -421,3 +421,7 @@ def warm_up(job: Job, dataset: str) -> None:
         runner = Runner(made, job.registry, job.sources, models=models)
         for cell in with_sources(chosen, job.sources):
             runner.outcome(cell)
+    if any(cell.task is None or cell.arm.source for cell in chosen):
+        from marginalia.marginals.plan import Plan  # here: the job of learners loads no engine
+
+        Plan([(0, 1), (0, 2), (0, 3)], (2, 2, 2, 2))  # loads compiled code that tables of so few columns do not run
