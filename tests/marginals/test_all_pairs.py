@@ -1,4 +1,5 @@
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -7,12 +8,11 @@ from graph_oracle import GRAPHS, joint, project, random_graph
 from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.inference import Inference
-from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 
 
 def check(inference, table=None):
-    pairs = AllPairs(inference, PairPlan(inference.plan.elimination, inference.plan.sizes))
+    pairs = AllPairs(inference)
     one_by_one = CandidateMarginals(inference)
     at = np.cumsum([0, *inference.plan.sizes])
     matrix = pairs.matrix()
@@ -48,6 +48,23 @@ def test_pairs_equal_brute_force(graph, log):
     sizes, cliques = GRAPHS[graph]
     inference, theta = calibrated(sizes, cliques, np.random.default_rng(1), scale=3.0, log=log)
     check(inference, joint(inference.plan, theta)[1])
+
+
+@pytest.mark.parametrize("room", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("graph", [g for g in GRAPHS if g != "wide"])
+def test_pairs_are_the_same_where_the_memory_of_the_sweep_runs_out(graph, room):
+    sizes, cliques = GRAPHS[graph]
+    inference, _ = calibrated(sizes, cliques, np.random.default_rng(5))
+    whole = AllPairs(inference).matrix()
+    inference.plan.pairs.scratch = int(room * inference.plan.pairs.scratch)
+    np.testing.assert_array_equal(AllPairs(inference).matrix(), whole)
+
+
+def test_a_pickled_plan_does_not_hold_what_private_rows_may_have_decided():
+    inference, _ = calibrated((2, 3, 4), [(0, 1), (1, 2)], np.random.default_rng(6))
+    before = pickle.dumps(inference.plan)
+    AllPairs(inference)
+    assert pickle.dumps(inference.plan) == before
 
 
 @pytest.mark.slow
@@ -110,9 +127,7 @@ def test_pairs_where_cells_of_separators_go_up_in_place_of_rows():
         cliques = [tuple(sorted(map(int, q))) for q in (*core, *middle, *outer, (rng.integers(12), 20), (20, 21))]
         inference, _ = calibrated(sizes, list(dict.fromkeys(q for q in cliques if q[0] != q[1])), rng, scale=1.0)
         check(inference)
-        parts = [
-            part for order, _ in PairPlan(inference.plan.elimination, inference.plan.sizes).components for part in order
-        ]
+        parts = [part for order, _ in inference.plan.pairs.components for part in order]
         groups = [g for part in parts for g in part.groups]
         stood += sum(g.instead is not None and g.instead.size > 0 for g in groups)
         stopped += sum(g.instead is not None and g.instead.size == 0 for g in groups)

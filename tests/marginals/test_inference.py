@@ -156,7 +156,7 @@ def test_every_order_of_elimination_equals_brute_force(monkeypatch, graph, rule)
     inference = calibrated(sizes, cliques, theta)
     check(inference, theta)
     table = joint(inference.plan, theta)[1]
-    pairs = AllPairs(inference, PairPlan(inference.plan.elimination, inference.plan.sizes))
+    pairs = AllPairs(inference)
     for a, b in itertools.combinations(range(len(sizes)), 2):
         np.testing.assert_allclose(pairs.pair(a, b), project(table, (a, b)), atol=1e-12)
 

@@ -29,7 +29,6 @@ from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.interpreter import Node, as_program, elementwise, strides
-from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Contraction
 
 _MEMO_CELLS = 4_000_000
@@ -71,7 +70,6 @@ class CandidateMarginals:
         self._memo_cells = 0
         self._open = np.zeros((0, len(plan.sizes)), dtype=bool)  # expected marginals without an answer
         self._only_pairs = False
-        self._pair_plan: PairPlan | None = None
         self._pairs: AllPairs | None = None
         self._spent = 0.0  # predicted seconds of contractions
 
@@ -147,15 +145,14 @@ class CandidateMarginals:
     def _no_longer_expect(self, q: Clique) -> None:
         self._open = self._open[np.delete(self._open, q, axis=1).any(axis=1)]
 
-    def _paying_sweep(self) -> PairPlan | None:
-        """Return how to compute all pairs at once, as soon as contractions have cost as much, in prediction."""
-        structure = self.inference.plan
-        plan = self._pair_plan = self._pair_plan or PairPlan(structure.elimination, structure.sizes)
-        return plan if plan.seconds <= self._spent and 8 * plan.cells <= self.max_bytes else None
+    def _sweep_pays(self) -> bool:
+        """Return whether contractions have cost as much as computing all pairs at once, in prediction."""
+        plan = self.inference.plan.pairs
+        return plan.seconds <= self._spent and 8 * plan.cells <= self.max_bytes
 
     def _from_subtree(self, q: Clique) -> NDArray[np.float64]:
-        if self._only_pairs and len(q) == 2 and (plan := self._paying_sweep()) is not None:
-            self._pairs = AllPairs(self.inference, plan)
+        if self._only_pairs and len(q) == 2 and self._sweep_pays():
+            self._pairs = AllPairs(self.inference)
             return self._pairs.pair(*q)
         self._no_longer_expect(q)
         wide = self._widen(q)

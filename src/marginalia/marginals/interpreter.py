@@ -492,6 +492,20 @@ def _write_mxcsr(typingctx, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def flush_denormals():  # type: ignore[no-untyped-def]
+    """Flush denormal numbers to zero from now on; return what `restore_denormals` takes."""
+    saved = _read_mxcsr()
+    _write_mxcsr(np.uint32(saved | np.uint32(0x8040)))
+    return saved
+
+
+@njit(cache=True)
+def restore_denormals(saved):  # type: ignore[no-untyped-def]
+    """Treat denormal numbers as before `flush_denormals`."""
+    _write_mxcsr(saved)
+
+
+@njit(cache=True)
 def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
     """Run one element-wise record: an odometer over the outer axes, three explicit inner loops."""
     nd, d, a, b = p[i + N_AXES], p[i + D], p[i + A], p[i + B]
@@ -567,8 +581,7 @@ def run(program, w, scales):  # type: ignore[no-untyped-def]
     (True, 6.0)
     """
     counter = np.empty(64, np.int64)
-    saved = _read_mxcsr()
-    _write_mxcsr(np.uint32(saved | np.uint32(0x8040)))
+    saved = flush_denormals()
     ok = True
     p = program
     i = np.int64(0)  # of a literal 0 numba compiles another version of what gets it
@@ -603,7 +616,7 @@ def run(program, w, scales):  # type: ignore[no-untyped-def]
         else:
             w[p[i + ADJOINT]] = 1.0 / w[p[i + MESSAGE]]
         i += p[i + LENGTH]
-    _write_mxcsr(saved)
+    restore_denormals(saved)
     return ok
 
 

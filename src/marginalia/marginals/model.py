@@ -22,7 +22,6 @@ from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
-from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.sampling import draw, sample_codes, urns_of
 from marginalia.threads import one_blas_thread
@@ -138,10 +137,10 @@ class GraphicalModel:
 
         The diagonal holds P(a = i). Return None if the sweep over the tree would take too much memory.
         """
-        pairs = PairPlan(self.plan.elimination, self.plan.sizes)
+        pairs = self.plan.pairs
         if 8 * (pairs.cells + 3 * pairs.n_rows**2) > _SWEEP_BYTES:
             return None
-        return AllPairs(self.inference, pairs).matrix()
+        return AllPairs(self.inference).matrix()
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return the marginal as expected counts.

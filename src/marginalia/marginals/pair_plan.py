@@ -9,18 +9,22 @@ one slice.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.marginals.elimination import Clique, Order
+from marginalia.marginals.interpreter import Node, strides
 
 Rows = NDArray[np.intp]
 
 # Measured on one 2.8 GHz server core.
-_SECONDS_PER_STEP = 6e-6
-_SECONDS_PER_OPERATION = 0.5e-9
+_SECONDS_PER_STEP = 1e-6
+_SECONDS_PER_OPERATION = 0.5e-9  # a multiplication and addition
+_PER_CLIQUE_CELL, _PER_STACK_CELL = 19.0, 6.0  # operations that take as long: these wait for memory
 
 
 @dataclass(eq=False, slots=True)
@@ -71,6 +75,8 @@ class PairPlan:
         self.components: list[tuple[list[Part], slice]] = []  # children before parents; their rows
         self.n_rows = 0
         self.cells = 0  # of the stacks of rows that are held at one time, bounded
+        self.scratch = 0  # cells of all tables at one time, bounded but for those of several sums and moves
+        self._waiting = 0  # cells of the stacks below the present node
         self._operations, self._steps = 0.0, 0
         for root in self._roots(elimination):
             first = self.n_rows
@@ -81,6 +87,48 @@ class PairPlan:
             self.components.append((order, slice(first, self.n_rows)))
         self._operations += self.n_rows**2
         self.seconds = self._steps * _SECONDS_PER_STEP + self._operations * _SECONDS_PER_OPERATION
+
+    @cached_property
+    def in_order(self) -> Rows:
+        """Rows of the values of all attributes, in order of attributes."""
+        return np.concatenate([self.rows[a] for a in range(len(self.rows))])
+
+    def program(self, joined: Mapping[int, tuple[Node, Node | None, Node]]) -> NDArray[np.int64]:
+        """Return the nodes as `all_pairs` reads them; `joined` are the tables that each elimination has joined.
+
+        The program starts with the number of nodes. Each node follows, children first: first and last row of its
+        component, whether it is the root; number of axes, their sizes, their positions, the largest first; number of
+        tables, their offsets, the strides of each; separator as a mask over the axes, rows of U, number of groups,
+        number of own attributes, their positions, their first rows. Its groups follow: number of members, separator,
+        number of rows that go up, first of the rows that answer for the group (-1: its own go up), number of rows,
+        first and last row below; number and rows of U of each member; rows.
+        """
+        parts = [(part, rows, order[-1]) for order, rows in self.components for part in order]
+        number = {id(part): i for i, (part, _, _) in enumerate(parts)}
+        out = [len(parts)]
+        for part, component, root in parts:
+            axes = sorted(part.axes)
+            sizes, at = [self.sizes[a] for a in axes], {a: i for i, a in enumerate(axes)}
+            left, right, message = joined[part.of]
+            tables = [(left.value, left.axes), (message.adjoint, message.axes)]
+            if right is not None:
+                tables.append((right.value, right.axes))
+            out += [component.start, component.stop, part is root, len(axes), *sizes]
+            out += sorted(range(len(axes)), key=lambda i: -sizes[i])
+            out += [len(tables), *(offset for offset, _ in tables)]
+            for _, held in tables:
+                steps = strides(held, self.sizes)
+                out += [steps.get(a, 0) for a in axes]
+            out += [_mask(part.separator, at), part.upward.size, len(part.groups), len(part.own)]
+            out += [at[a] for a in part.own] + [int(self.rows[a][0]) for a in part.own]
+            for g in part.groups:
+                anchor = -1 if g.instead is None else int((g.instead if g.instead.size else self.rows[g.axes[0]])[0])
+                below = g.members[0].below.start, g.members[-1].below.stop
+                out += [len(g.members), _mask(g.axes, at), g.upward.size, anchor, g.rows.size, *below]
+                for member in g.members:
+                    out += [number[id(member)], member.upward.size]
+                out += g.rows.tolist()
+        return np.array(out, np.int64)
 
     def _roots(self, elimination: Order) -> list[Part]:
         """Return the junction trees."""
@@ -143,7 +191,10 @@ class PairPlan:
         clique, groups = self._cells(part.axes), part.groups
         own = self._cells(part.separator) * part.upward.size if part.separator else 0
         self.cells = max(self.cells, own + 3 * sum(self._cells(g.axes) * g.rows.size for g in groups))
-        self._operations += 4.0 * clique * len(part.own) + own
+        stacks = sum(self._cells(g.axes) * g.rows.size for g in groups)
+        self.scratch = max(self.scratch, self._waiting + 4 * clique + 5 * stacks + 2 * own + 64)
+        self._waiting += own - stacks
+        self._operations += _PER_CLIQUE_CELL * clique + _PER_STACK_CELL * (own + stacks)
         self._steps += 4 + len(part.own) ** 2 + (4 + len(part.own)) * len(groups) + len(groups) ** 2
         for i, g in enumerate(groups):
             height, cells = g.upward.size, self._cells(g.axes)
@@ -155,3 +206,7 @@ class PairPlan:
             for h in groups[:i]:
                 other, union = h.upward.size, self._cells(tuple({*g.axes, *h.axes}))
                 self._operations += min(height, other) * union + 0.2 * height * other * min(cells, self._cells(h.axes))
+
+
+def _mask(axes: Clique, at: Mapping[int, int]) -> int:
+    return sum(1 << at[a] for a in axes)

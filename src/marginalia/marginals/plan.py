@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -315,6 +317,20 @@ class Plan:
     def bytes(self) -> int:
         """Memory of the workspace."""
         return 8 * self.n_workspace
+
+    @cached_property
+    def pairs(self) -> PairPlan:
+        """The junction tree on which all pairs are computed, and its cost."""
+        return PairPlan(self.elimination, self.sizes)
+
+    @cached_property
+    def pair_program(self) -> NDArray[np.int64]:
+        """What `all_pairs` runs on a workspace."""
+        return self.pairs.program(self.joined)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Whether the pairs of a model were computed may depend on private rows.
+        return {name: value for name, value in vars(self).items() if name not in ("pairs", "pair_program")}
 
     def embed(self, plan: Plan, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the potentials of a plan whose cliques lie in this one's as potentials on this one."""

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
@@ -607,6 +608,7 @@ class CandidateScores:
         many = len(candidates) >= _MANY and max(map(len, candidates)) <= 2
         self._all = many and 8 * sum(table.domain.sizes) ** 2 <= _MATRIX_BYTES
         self._pairs: NDArray[np.float64] | None = None  # the counts of all of them
+        self._first, self._last = np.array([(q[0], q[-1]) for q in candidates]).T
 
     def begin_round(self, model: GraphicalModel, noise: float) -> None:
         """Set the model and sqrt(2/pi) sigma of the round."""
@@ -651,12 +653,8 @@ class CandidateScores:
         starts = np.cumsum([0, *self._table.domain.sizes[:-1]])
         if self._pairs is None:
             self._pairs = self._count_pairs(starts)
-        expected *= self._model.total
-        single = np.add.reduceat(np.abs(self._pairs.diagonal() - expected.diagonal()), starts)
-        np.abs(np.subtract(expected, self._pairs, out=expected), out=expected)
-        both = np.add.reduceat(np.add.reduceat(expected, starts, axis=0), starts, axis=1)
-        first, last = np.array([(q[0], q[-1]) for q in self._at]).T
-        self._known[:] = np.where(first == last, single[first], both[first, last])
+        distances = _pair_distances(expected, self._pairs, self._model.total, np.append(starts, len(expected)))
+        self._known[:] = distances[self._first, self._last]
         self._known_at[:] = self._round
         return True
 
@@ -698,3 +696,20 @@ def _distance_bound(new: GraphicalModel, old: GraphicalModel) -> float:
     rounding = 1e-12 * (float(np.abs(terms).sum()) + abs(new.log_z) + abs(old.log_z))
     distance = math.sqrt(2 * max(0.0, divergence + rounding))
     return min(2.0, distance) * new.total + abs(new.total - old.total)
+
+
+@njit(cache=True)
+def _pair_distances(probabilities, counts, total, starts):  # type: ignore[no-untyped-def]
+    """Return the L1 distances between blocks of two matrices, shape (blocks, blocks), zero below the diagonal.
+
+    Off the diagonal of a diagonal block both matrices are zero.
+    """
+    out = np.zeros((starts.size - 1, starts.size - 1))
+    for a in range(starts.size - 1):
+        for i in range(starts[a], starts[a + 1]):
+            for b in range(a, starts.size - 1):
+                distance = 0.0
+                for j in range(starts[b], starts[b + 1]):
+                    distance += abs(total * probabilities[i, j] - counts[i, j])
+                out[a, b] += distance
+    return out
