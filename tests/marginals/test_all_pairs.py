@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from graph_oracle import GRAPHS, joint, project, random_graph
 
-from marginalia.marginals.all_pairs import AllPairs
+from marginalia.marginals.all_pairs import AllPairs, Arena
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
@@ -58,6 +58,17 @@ def test_pairs_are_the_same_where_the_memory_of_the_sweep_runs_out(graph, room):
     whole = AllPairs(inference).matrix()
     inference.plan.pairs.scratch = int(room * inference.plan.pairs.scratch)
     np.testing.assert_array_equal(AllPairs(inference).matrix(), whole)
+
+
+def test_sweeps_that_share_memory_do_not_share_content():
+    rng = np.random.default_rng(7)
+    arena = Arena()
+    for graph in [*GRAPHS, *reversed(GRAPHS)]:
+        if graph == "wide":
+            continue
+        inference, _ = calibrated(*GRAPHS[graph], rng)
+        arena.room(0)[:] = np.nan
+        np.testing.assert_array_equal(AllPairs(inference, arena).matrix(), AllPairs(inference).matrix())
 
 
 def test_a_pickled_plan_does_not_hold_what_private_rows_may_have_decided():

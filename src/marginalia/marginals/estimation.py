@@ -192,17 +192,16 @@ def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]
     targets: dict[Clique, _Target] = {}
     sizes = domain.sizes
     for m in measurements:
-        name = f"measurement of {tuple(m.attributes)}"
         positions = [domain.index(a) for a in m.attributes]
-        if not positions or len(set(positions)) != len(positions):
-            raise InputError(f"{name}: name at least one attribute, each once")
         values, shape = np.asarray(m.values, np.float64), tuple(sizes[a] for a in positions)
+        if not positions or len(set(positions)) != len(positions):
+            raise InputError(f"{_name(m)}: name at least one attribute, each once")
         if values.shape != shape:
-            raise InputError(f"{name} has shape {values.shape}; the domain says {shape}")
+            raise InputError(f"{_name(m)} has shape {values.shape}; the domain says {shape}")
         if not np.isfinite(values).all():
-            raise InputError(f"{name} holds a value that is not finite")
+            raise InputError(f"{_name(m)} holds a value that is not finite")
         if not 0 < m.sigma < math.inf:
-            raise InputError(f"{name}: sigma must be positive and finite, not {m.sigma!r}")
+            raise InputError(f"{_name(m)}: sigma must be positive and finite, not {m.sigma!r}")
         order = sorted(range(len(positions)), key=positions.__getitem__)
         clique = tuple(positions[i] for i in order)
         flat, weight = np.transpose(values, order).ravel(), 1.0 / m.sigma**2
@@ -211,6 +210,10 @@ def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]
             flat = flat / weight
         targets[clique] = _Target(clique, flat, weight)
     return [targets[c] for c in sorted(targets)]
+
+
+def _name(m: Measurement) -> str:
+    return f"measurement of {tuple(m.attributes)}"
 
 
 def zero_cliques(domain: Domain) -> list[Clique]:

@@ -103,7 +103,24 @@ def elementwise(
     (2, [2, 3, 3, 1, 3, 1, 0, 1])
     """
     b = b if b is not None else a
-    d_move, a_move, b_move = strides(d[1], sizes), a_strides or strides(a[1], sizes), strides(b[1], sizes)
+    if a_strides is None:
+        cells, loops = _shape(sizes, loop, d[1], a[1], b[1])
+    else:
+        cells, loops = _merged(sizes, loop, d[1], a_strides, b[1])
+    # In the order of the fields.
+    return [code, SHAPE + len(loops), len(loops) // 4, d[0], a[0], b[0], cells, *loops]
+
+
+@lru_cache(maxsize=2**14)
+def _shape(sizes: tuple[int, ...], loop: Axes, d: Axes, a: Axes, b: Axes) -> tuple[int, tuple[int, ...]]:
+    """Return the cells of d, and the fields from SHAPE on. The plans and queries of a fit repeat most of them."""
+    return _merged(sizes, loop, d, strides(a, sizes), b)
+
+
+def _merged(
+    sizes: tuple[int, ...], loop: Axes, d: Axes, a_move: Mapping[int, int], b: Axes
+) -> tuple[int, tuple[int, ...]]:
+    d_move, b_move = strides(d, sizes), strides(b, sizes)
     loops: list[tuple[int, int, int, int]] = []  # size, strides of d, a and b
     for axis in loop:
         n = sizes[axis]
@@ -115,11 +132,7 @@ def elementwise(
         else:
             loops.append((n, i, j, k))
     loops = [(1, 0, 0, 0)] * (2 - len(loops)) + loops
-    record = _record(code, SHAPE + 4 * len(loops))
-    record[N_AXES], record[D], record[A], record[B] = len(loops), d[0], a[0], b[0]
-    record[D_CELLS] = math.prod(sizes[x] for x in d[1])
-    record[SHAPE:] = itertools.chain.from_iterable(zip(*loops, strict=True))
-    return record
+    return math.prod(sizes[x] for x in d), tuple(itertools.chain.from_iterable(zip(*loops, strict=True)))
 
 
 def gemm(

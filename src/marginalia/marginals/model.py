@@ -18,7 +18,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals.all_pairs import AllPairs
+from marginalia.marginals.all_pairs import AllPairs, Arena
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
@@ -132,15 +132,16 @@ class GraphicalModel:
         """
         return CandidateMarginals(self.inference).marginal(clique)
 
-    def pair_matrix(self) -> NDArray[np.float64] | None:
+    def pair_matrix(self, arena: Arena | None = None) -> NDArray[np.float64] | None:
         """Return P(a = i, b = j) of all pairs: a row and a column for each value of each attribute, in domain order.
 
-        The diagonal holds P(a = i). Return None if the sweep over the tree would take too much memory.
+        The diagonal holds P(a = i). Return None if the sweep over the tree would take too much memory. The sweeps of
+        several models can share an `arena`.
         """
         pairs = self.plan.pairs
         if 8 * (pairs.cells + 3 * pairs.n_rows**2) > _SWEEP_BYTES:
             return None
-        return AllPairs(self.inference).matrix()
+        return AllPairs(self.inference, arena).matrix()
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return the marginal as expected counts.

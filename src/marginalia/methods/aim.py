@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
+from marginalia.marginals.all_pairs import Arena
 from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import (
     FINAL,
@@ -608,6 +609,7 @@ class CandidateScores:
         many = len(candidates) >= _MANY and max(map(len, candidates)) <= 2
         self._all = many and 8 * sum(table.domain.sizes) ** 2 <= _MATRIX_BYTES
         self._pairs: NDArray[np.float64] | None = None  # the counts of all of them
+        self._arena = Arena()
         self._first, self._last = np.array([(q[0], q[-1]) for q in candidates]).T
 
     def begin_round(self, model: GraphicalModel, noise: float) -> None:
@@ -647,7 +649,7 @@ class CandidateScores:
 
     def _score_all(self) -> bool:
         """Compute the distances of all candidates, unless the model is too large for it; return whether it was done."""
-        expected = self._model.pair_matrix()
+        expected = self._model.pair_matrix(self._arena)
         if expected is None:
             return False
         starts = np.cumsum([0, *self._table.domain.sizes[:-1]])
