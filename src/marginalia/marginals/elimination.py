@@ -164,13 +164,12 @@ def _graph(cliques: Iterable[Clique], d: int) -> NDArray[np.int64]:
 @njit(cache=True)
 def _cells(mask, products):  # type: ignore[no-untyped-def]
     cells = 1.0
-    byte = 0
     for w in range(mask.size):
-        rest = mask[w]
-        for _ in range(8):
-            cells *= products[byte, rest & 255]
-            rest >>= 8
-            byte += 1
+        rest, byte = np.uint64(mask[w]), np.uint64(8 * w)
+        while rest:
+            cells *= products[byte, rest & np.uint64(255)]
+            rest >>= np.uint64(8)
+            byte += np.uint64(1)
     return cells
 
 
@@ -182,9 +181,10 @@ def _eliminate_next(g, cost, left, n_left, scopes, waiting, n_waiting, products)
     the attribute, the cells of its scope (0 where an earlier scope contains it) and the length of `waiting`.
     """
     at = 0
+    least = cost[left[0]]
     for i in range(1, n_left):
-        if cost[left[i]] < cost[left[at]]:
-            at = i
+        if cost[left[i]] < least:
+            at, least = i, cost[left[i]]
     v = left[at]
     for i in range(at, n_left - 1):
         left[i] = left[i + 1]
