@@ -258,7 +258,7 @@ class PreconditionedGDClassifier(_PreconditionedGD, LinearClassifier):
     amplitude 1/k, so that fast variation is lost in the noise of X'X first. The fit has cosines if the number of
     features is at most 0.04 n mu (0.02 n mu under ``replace_one``), and else it is the fit of lines: both numbers are
     public. The number and the amplitudes of the cosines were chosen on Adult, COMPAS and ACS Employment, the bound on
-    eleven other tables (docs/peers.md).
+    ten other tables (docs/peers.md).
 
     Privacy: (epsilon, delta)-DP; one Gaussian event for X'X and a run of 80. A row moves X'X by no more than
     sqrt((B⁴ + B²)/2), or sqrt(2) as far where it is replaced, and a sum of clipped gradients by once or twice the clip,
