@@ -48,12 +48,20 @@ def installed_with(requirements):
     return found
 
 
-CORE = installed_with(PROJECT["dependencies"])
-BEYOND = {
-    module
-    for module, owners in packages_distributions().items()
-    if not {canonicalize_name(owner) for owner in owners} & {*CORE, "marginalia"}
-}
+@pytest.fixture(scope="module")
+def core():
+    """The distributions that the package alone brings."""
+    return installed_with(PROJECT["dependencies"])
+
+
+@pytest.fixture(scope="module")
+def beyond(core):
+    """All other modules that are installed. Not at import: to look for them takes a second in each process of tests."""
+    return {
+        module
+        for module, owners in packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & {*core, "marginalia"}
+    }
 
 
 def run_without(modules, *commands, folder):
@@ -67,20 +75,20 @@ def run_without(modules, *commands, folder):
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
 
 
-def test_the_core_is_small():
+def test_the_core_is_small(core, beyond):
     """The packages that one must trust in order to release a table; the sweep brings as many again."""
-    assert len(CORE) <= 40, sorted(CORE)
-    assert not CORE & {"snakemake", "matplotlib", "torch", "opacus", "requests", "folktables", "jinja2"}
-    assert {"snakemake", "matplotlib", "torch", "requests", "folktables", "jinja2", "ibis"} & BEYOND
+    assert len(core) <= 40, sorted(core)
+    assert not core & {"snakemake", "matplotlib", "torch", "opacus", "requests", "folktables", "jinja2"}
+    assert {"snakemake", "matplotlib", "torch", "requests", "folktables", "jinja2", "ibis"} & beyond
 
 
 @pytest.mark.slow
-def test_fits_tables_and_certificates_need_the_core_only(tmp_path):
+def test_fits_tables_and_certificates_need_the_core_only(beyond, tmp_path):
     (tmp_path / "t.csv").write_text(TABLE)
     (tmp_path / "d.yaml").write_text(yaml.safe_dump(DOMAIN))
     rows = "--data t.csv --domain d.yaml --epsilon 1"
     done = run_without(
-        BEYOND,
+        beyond,
         "domain init t.csv",
         "datasets check t.csv --domain d.yaml",
         "methods list",
