@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import njit
@@ -283,6 +282,11 @@ def _split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tu
     return left, [i for i in range(len(scopes)) if not chosen >> i & 1]
 
 
+# Not attributes of a plan, which a fitted model shows: whether its pairs were computed may depend on private rows.
+_pairs: WeakKeyDictionary[Plan, PairPlan] = WeakKeyDictionary()
+_pair_programs: WeakKeyDictionary[Plan, NDArray[np.int64]] = WeakKeyDictionary()
+
+
 class Plan:
     """The programs and the memory layout of inference on one set of cliques.
 
@@ -318,19 +322,19 @@ class Plan:
         """Memory of the workspace."""
         return 8 * self.n_workspace
 
-    @cached_property
+    @property
     def pairs(self) -> PairPlan:
         """The junction tree on which all pairs are computed, and its cost."""
-        return PairPlan(self.elimination, self.sizes)
+        if self not in _pairs:
+            _pairs[self] = PairPlan(self.elimination, self.sizes)
+        return _pairs[self]
 
-    @cached_property
+    @property
     def pair_program(self) -> NDArray[np.int64]:
         """What `all_pairs` runs on a workspace."""
-        return self.pairs.program(self.joined)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Whether the pairs of a model were computed may depend on private rows.
-        return {name: value for name, value in vars(self).items() if name not in ("pairs", "pair_program")}
+        if self not in _pair_programs:
+            _pair_programs[self] = self.pairs.program(self.joined)
+        return _pair_programs[self]
 
     def embed(self, plan: Plan, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the potentials of a plan whose cliques lie in this one's as potentials on this one."""
