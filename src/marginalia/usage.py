@@ -57,15 +57,17 @@ def shared(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def value_of(*args: P.args, **kwargs: P.kwargs) -> T:
         key = (function.__module__, function.__qualname__, args, tuple(sorted(kwargs.items())))
-        if key not in _values:
+        known = _values.get(key)
+        if known is None:
             before = time.process_time() + _seconds_elsewhere()
             value = function(*args, **kwargs)
-            keep_values({key: (value, time.process_time() + _seconds_elsewhere() - before)})
-            _new[key] = _values[key]
+            known = value, time.process_time() + _seconds_elsewhere() - before
+            keep_values({key: known})
+            _new[key] = known
         elif key not in _in_cost:
-            spent_elsewhere(_values[key][1], 0.0)
+            spent_elsewhere(known[1], 0.0)
         _in_cost.add(key)
-        found: T = _values[key][0]
+        found: T = known[0]
         return found
 
     return value_of
@@ -79,7 +81,8 @@ def new_values() -> Values:
 def keep_values(values: Values) -> None:
     """Remember the `new_values` of another process."""
     if len(_values) + len(values) > MOST_VALUES:
-        _values.clear()
+        for seen in (_values, _in_cost, _new):
+            seen.clear()
     _values.update(values)
 
 

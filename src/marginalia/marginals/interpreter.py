@@ -176,7 +176,7 @@ def as_program(records: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 # times faster. The order of every sum is that of the loops.
 
 
-# Loops of at most so many turns are changed places with the loop around them, if that has at least so many; measured.
+# A loop of at most so many turns changes places with the loop around it, if that has at least `_LONG`; measured.
 _SHORT, _SHORT_TO_MULTIPLY, _LONG = 6, 3, 16
 _BLOCK = 128  # sums that `_many_inner_products` holds
 
