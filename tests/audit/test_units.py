@@ -46,7 +46,7 @@ def test_neighbours_differ_by_all_rows_of_one_patient():
 def test_pate_on_rows_of_patients_has_no_findings():
     """Two teachers seldom change all their votes on made-up rows: see `test_rows_of_units` for the bound."""
     for subject in of_patients("pate"):
-        report = audit(subject, 8)
+        report = audit(subject, 40)
         assert report.findings == ()
         assert 0.25 < report.share <= 1
 

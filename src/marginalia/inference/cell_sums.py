@@ -91,7 +91,7 @@ class CellSums:
     >>> sums = CellSums([2], [((), np.ones(())), ((0,), np.array([0.0, 1.0]))], {(): 8.0, (0,): 4.0})
     >>> sums.of(np.array([10.0, 30.0])).tolist()
     [40.0, 30.0]
-    >>> sums.covariance(np.ones(2)).tolist()
+    >>> sums.covariance(np.ones(2)).round(9).tolist()
     [[8.0, 4.0], [4.0, 4.0]]
     """
 

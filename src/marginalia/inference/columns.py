@@ -192,7 +192,7 @@ def notes_on_labels(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """Return notes on those of these columns whose labels the release learned.
 
     >>> from marginalia.data import Column, Domain
-    >>> ward = Column("ward", type="string", labels=("A",), other="other", missing=("?",), lenient=True)
+    >>> ward = Column("ward", 3, type="string", labels=("A",), other="other", missing=("?",), lenient=True)
     >>> notes_on_labels(Domain([ward]), ["ward"])
     ('ward: the release learned its labels; this answer is about the table in these labels, all others as `other`',)
     """
