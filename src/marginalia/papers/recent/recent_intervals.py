@@ -13,7 +13,6 @@ from marginalia.data.column import Column
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.experiment import Experiment, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.recent import regression_intervals as published
 from marginalia.papers.recent.recent_rivals import named
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
@@ -93,6 +92,8 @@ def least_squares(codes: Codes) -> tuple[NDArray[np.float64], NDArray[np.float64
     >>> least_squares(np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 1, 5], [1, 1, 1, 6], [4, 2, 0, 2]]))[0].round(6)
     array([-0.,  1.,  5.])
     """
+    from marginalia.papers.recent import regression_intervals as published
+
     Z = np.column_stack([np.ones(len(codes)), codes])
     gram = Z.T @ Z
     noiseless = published.Moments(gram[:-1, :-1], gram[:-1, -1], float(gram[-1, -1]), len(codes), 0.0)
@@ -102,8 +103,8 @@ def least_squares(codes: Codes) -> tuple[NDArray[np.float64], NDArray[np.float64
 def ours(codes: Codes, arms: Sequence[str], given: dict[str, Any]) -> Iterator[Result]:
     """Yield the results of our arms; both arms of a declared release share one."""
     from marginalia.analyses.declared_analyses import DeclaredAnalyses
-    from marginalia.inference import regression
     from marginalia.inference.learners import coefficients
+    from marginalia.inference.regressions import regression
     from marginalia.methods.registry import method
 
     table = Table(codes, Domain([Column(name, POINTS, "numeric") for name in NAMES]))
@@ -136,6 +137,8 @@ def ours(codes: Codes, arms: Sequence[str], given: dict[str, Any]) -> Iterator[R
 
 def theirs(codes: Codes, arms: Sequence[str], given: dict[str, Any]) -> Iterator[Result]:
     """Yield the results of published methods; those from sums share one release."""
+    from marginalia.papers.recent import regression_intervals as published
+
     epsilon, delta, seed = given["epsilon"], given["delta"], given["random_state"]
     values = codes - (POINTS - 1) // 2
     x, y = values[:, :-1], values[:, -1]

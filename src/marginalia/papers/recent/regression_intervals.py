@@ -12,16 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from marginalia.learning.solvers import Array
-from marginalia.learning.statistics import mirrored
 from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import actual_sigma, with_gaussian_noise
 from marginalia.privacy.session import Session
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 UNIT = 2.0**-4
 BINAGG_RATIOS = (1, 3, 3, 3)  # of mu for the tree, the counts, the sums of features and the sums of y
@@ -69,6 +67,8 @@ def moments(x: Integers, y: Integers, session: Session) -> Moments:
     >>> noisy.n, noisy.solution()[0].round(2), round(session.ledger.epsilon_spent, 6)
     (10000, array([0.25, 0.75]), 1.0)
     """
+    from marginalia.learning.statistics import mirrored  # here, as SciPy below: the plan of a sweep loads this module
+
     n, m = len(y), x.shape[1] + 2
     places = np.triu_indices(m)
     sensitivity = math.sqrt(len(places[0]) - 1)
@@ -140,6 +140,8 @@ def bootstrapped(noisy: Moments, rng: np.random.Generator, confidence: float = 0
 
 def _wald(b: Array, covariance: Array, confidence: float) -> Array:
     """Return estimate ± z standard errors for all but the first coefficient; NaN where a variance is negative."""
+    from scipy import stats
+
     variances = np.diag(covariance)
     reach = stats.norm.isf((1 - confidence) / 2) * np.sqrt(np.where(variances >= 0, variances, np.nan))
     return np.column_stack([b - reach, b + reach])[1:]
@@ -270,6 +272,8 @@ def _tree(x: Integers, mu: float, session: Session) -> tuple[Array, Array, list[
     which every epsilon-DP mechanism is mu-Gaussian-DP: 1 / (1 + e^epsilon) = Phi(-mu / 2) (Dong, Roth and Su 2022). The
     noise of each level then comes from a session without a budget. Boxes of one grid step are not divided.
     """
+    from scipy import stats
+
     session.charge(GaussianEvent(mu, 1.0, "PrivTree", arithmetic="exact"))
     levels = Session(Ledger("add_remove"), session.randomness)
     p = x.shape[1]
