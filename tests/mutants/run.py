@@ -133,7 +133,9 @@ def dependents(module: str) -> set[str]:
 
 
 def forget(module: str) -> None:
-    """Drop from memory a module, those that import it, and all tests."""
+    """Drop from memory a module, those that import it, all tests, and what `shared` functions have computed."""
+    if usage := sys.modules.get("marginalia.usage"):
+        usage._values.clear()
     gone = dependents(module)
     # A package comes before what is in it: one that goes takes along the packages inside it, or these would import it.
     packages = [name for name, loaded in list(sys.modules.items()) if hasattr(loaded, "__path__")]
