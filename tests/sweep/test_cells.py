@@ -166,8 +166,9 @@ def test_what_post_processes_a_synthesizer_is_in_its_job():
         assert {arm.source for arm in job.arms if arm.source} == {arm.method for arm in job.sources}
 
 
-def test_few_fits_of_a_slow_method_are_one_job():
-    assert [(job.group, job.batch) for job in jobs_of(methods=["aim_synth"], trials=5)] == [("aim", "all")]
+def test_few_fits_of_a_slow_method_run_with_the_others():
+    jobs = jobs_of(methods=["aim_synth", "mst", "ols"], trials=5)
+    assert [(job.group, job.batch) for job in jobs] == [("synthesizers", "all"), ("learners", "all")]
 
 
 def test_a_method_can_be_kept_to_some_data_sets():

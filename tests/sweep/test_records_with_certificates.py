@@ -63,11 +63,11 @@ def test_a_job_that_runs_again_writes_the_same_certificates(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("choice", "group", "source"),
-    [({"id": "dd_ssp", "variant": "mst"}, "synthesizers", "MST"), ("aim_synth", "aim", "AIM")],
+    ("choice", "source"),
+    [({"id": "dd_ssp", "variant": "mst"}, "MST"), ("aim_synth", "AIM")],
 )
-def test_post_processing_has_the_certificate_of_its_source_and_names_it(tmp_path, choice, group, source):
-    path = run(tmp_path, group, methods=[choice], trials=1)
+def test_post_processing_has_the_certificate_of_its_source_and_names_it(tmp_path, choice, source):
+    path = run(tmp_path, "synthesizers", methods=[choice], trials=1)
     assert (read_records([path])["status"] == "ok").all()
     certificates = read_certificates([path])
     released = [one.content["events"] for one in certificates if one.content["method"] == source]

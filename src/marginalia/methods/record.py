@@ -195,7 +195,7 @@ class Method:
     pure : bool
         Whether it is epsilon-DP: delta = 0 is a budget, and a positive delta is not used.
     cost : {"cheap", "slow"}
-        ``slow``: jobs of its own, one for each epsilon where it has many fits.
+        ``slow``: where it has many fits, jobs of its own, one for each epsilon.
     default : bool
         Whether it runs where a configuration names no methods: on any table, under either relation, within minutes.
     sweep : mapping of str to value

@@ -32,7 +32,7 @@ from marginalia.sweep.metrics import METRICS
 from marginalia.sweep.version import version_of_arm
 
 ALL = "all"
-FITS_A_JOB = 30  # of a slow method: as many are one job, more are one for each epsilon
+FITS_A_JOB = 30  # of a slow method: more are jobs of its own, one for each epsilon
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers"}
 
 
@@ -45,10 +45,11 @@ class Job:
     experiment : Block
     dataset : str
     group : str
-        Cheap methods run together, since starting a process costs more than their fits: ``learners`` and
-        ``synthesizers``. A slow method is its own group. What post-processes a synthesizer is in its group.
+        Most methods run together, since starting a process costs more than their fits: ``learners`` and
+        ``synthesizers``. Its own group is a slow method with many fits, one of another library, one in a file of the
+        user's, and one that chooses on test rows. What post-processes a synthesizer is in its group.
     batch : str
-        ``all`` epsilons together, or the one of a slow method's job where it has many fits.
+        ``all`` epsilons together; one of them where a method that is its own group has many fits.
     epsilons : tuple of float
         The privacy budgets of this job's private cells.
     arms : tuple of Arm
@@ -159,16 +160,16 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
             # Of several fits of a synthesizer the first one with exact calibration is post-processed.
             fits = sorted((a for a in arms if not a.tasks), key=lambda a: a.calibration != "tight")
             synthesizers = {a.method: a for a in reversed(fits)}
+            many = block.trials * len(block.epsilons) > FITS_A_JOB
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
                     first = synthesizers[arm.source] if arm.source else arm  # its fit is not made twice
-                    group = own_arms.get(first) or _group(registry[first.method], first)
+                    group = own_arms.get(first) or _group(registry[first.method], first, many)
                     groups.setdefault(group, []).append(registry[arm.method].for_dataset(arm, uncoded(dataset)))
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
-                many = block.trials * len(block.epsilons) > FITS_A_JOB or any(a.tuned_on_test for a in members)
-                divided = group not in GROUPS.values() and many
+                divided = group not in GROUPS.values() and (many or any(a.tuned_on_test for a in members))
                 batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
                 for batch, epsilons in batches.items():
                     # What knows no epsilon runs once, in the first job.
@@ -213,8 +214,9 @@ def _own_groups(choices: Iterable[MethodChoice]) -> dict[str, MethodChoice]:
     return groups
 
 
-def _group(method: Method, arm: Arm) -> str:
-    return method.id.replace("/", "_") if method.cost == "slow" or arm.tuned_on_test else GROUPS[method.kind]
+def _group(method: Method, arm: Arm, many: bool) -> str:
+    alone = (method.cost == "slow" and many) or is_peer(method.id) or arm.tuned_on_test
+    return method.id.replace("/", "_") if alone else GROUPS[method.kind]
 
 
 @cache
