@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from scipy.fft import dct
@@ -15,6 +14,7 @@ from scipy.fft import dct
 from marginalia.methods.chebyshev.moments import Axis, Degrees, along, polynomials
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
+from marginalia.usage import shared
 
 LATTICE_POINTS = 4e6
 LATTICE_PER_DEGREE = 24
@@ -55,7 +55,7 @@ def attained_sensitivity(indices: Degrees) -> float:
     return 2 * float(c.sum() - h.min())
 
 
-@lru_cache(maxsize=64)  # a release asks for it twice, and those of a sweep share it
+@shared  # a release asks for it twice, and those of a sweep share it
 def tight_sensitivity(indices: Degrees, binary: tuple[bool, ...] = ()) -> float:
     """Certified n²Δ²: 2(h(0) - min h + slack), within a few percent of the attained one at equal degrees.
 
@@ -103,7 +103,7 @@ def certified_sensitivity(indices: Degrees, axes: Sequence[Axis] = ()) -> float:
     return tight_sensitivity(indices, tuple(a.kind == "binary" for a in axes))
 
 
-@lru_cache(maxsize=64)
+@shared
 def largest_on_nodes(indices: Degrees, nodes: tuple[bytes, ...]) -> float:
     """Return the largest n²Δ² over all pairs of cells of a grid, whose nodes come as the bytes of float64 arrays.
 
