@@ -38,6 +38,9 @@ class Rows:
         return len(self.columns[0])
 
     def __getitem__(self, rows: Any) -> tuple[Any, ...]:
+        import torch
+
+        rows = torch.as_tensor(rows)  # once: each column would turn a list of thousands of numbers into a tensor
         return tuple(column[rows] for column in self.columns)
 
     __getitems__ = __getitem__
