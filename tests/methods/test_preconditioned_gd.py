@@ -170,6 +170,12 @@ def test_a_smooth_model_is_saved_and_needs_a_list_of_blocks(tmp_path):
         PreconditionedGDClassifier(smooth=True, one_hot=iter(["c"])).fit(table, "y")
 
 
+def test_arrays_have_no_ordered_columns():
+    X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    with pytest.raises(InputError, match="smooth needs a table or a data frame"):
+        PreconditionedGDClassifier(smooth=True, feature_bound=2.0).fit(X, X[:, 0] > 0)
+
+
 def test_a_row_s_whitened_form_does_not_depend_on_the_rows_beside_it():
     design = _design(_table(777))
     M = np.random.default_rng(0).standard_normal((design.whole.shape[1],) * 2)

@@ -110,7 +110,9 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
 
     def _release(self, rows: Rows, session: Session) -> Array:
         n, mu = self._public_number(rows), gdp_mu(*session.ledger.remaining_budget())
-        if self.smooth and isinstance(rows, TableRows):
+        if self.smooth:
+            if not isinstance(rows, TableRows):
+                raise InputError("smooth needs a table or a data frame, whose domain says which columns are ordered")
             rows = _smooth(rows, FEATURES * n * mu / session.ledger.relation.units)
         design = Design.of(rows.with_constant())
         whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, session)
@@ -234,7 +236,7 @@ class PreconditionedGDClassifier(_PreconditionedGD, LinearClassifier):
         A documented number of rows, from which clip, step length and noise follow. Default: the number of rows in
         `fit`, which is public under ``replace_one``. Where rows are of units, the number of units.
     smooth : bool, default False
-        Tables and data frames: fit a smooth function of each ordered column of more than two values in place of a
+        For tables and data frames: fit a smooth function of each ordered column of more than two values in place of a
         line, if the public number of rows is large enough for the noise; see Notes. `coef_` then has one coefficient
         for each value of these columns except the first.
 
