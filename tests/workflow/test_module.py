@@ -134,7 +134,7 @@ def test_the_smoke_configuration_is_where_the_catalogue_looks(tmp_path, mirror):
     workflow = ["--directory", str(tmp_path), "--snakefile", "workflow/Snakefile"]
     done = snakemake(ROOT, *workflow, "--dry-run", "--quiet", "rules")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^total +13$", done.stdout + done.stderr, flags=re.M)
+    assert re.search(r"^total +11$", done.stdout + done.stderr, flags=re.M)
     alone, default = (yaml.safe_load((ROOT / name).read_text()) for name in (".test/config/config.yaml", "config.yaml"))
     assert parse(alone) == parse({**default, **alone})
 

@@ -118,7 +118,7 @@ def test_one_more_epsilon_runs_its_jobs_only(smoke):
     assert plan.returncode == 0, plan.stderr
     listing = plan.stdout + plan.stderr
     assert "rule prepare_dataset" not in listing
-    target = folder / "results/records/sweep/compas@dpml/aim/all.parquet"
+    target = folder / "results/records/sweep/compas@dpml/synthesizers/all.parquet"
     others = [path for path in (folder / "results/records").rglob("*.parquet") if path != target]
     before = {path: path.stat().st_mtime_ns for path in others}
     done = snakemake("--cores", "1", str(target), config={**config, "epsilons": [0.5, 1, 2]}, folder=folder)
