@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource, Table
@@ -16,7 +17,6 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.memory import check_cost, short
 from marginalia.privacy.session import Session
-from marginalia.subsets import DisjointSets
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
@@ -148,7 +148,7 @@ class GaussianMarginals(WorkloadSynthesizer):
                 noise = math.sqrt(2 / math.pi) * sigma * y.size
                 weight = float(np.abs(y - np.outer(one_way[j][1], one_way[k][1]) / total).sum()) - noise
                 edges.append((weight, Measurement(pair, y, sigma)))
-        parts = DisjointSets(one_way)
+        parts = DisjointSet(one_way)
         ordered = sorted(edges, key=lambda edge: -edge[0])  # stable: ties in domain order
         tree = [y_jk for _, y_jk in ordered if parts.merge(*y_jk.attributes)]
         return estimate(self.domain_, [*(Measurement(*y) for y in one_way.values()), *tree], total=total)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Column, Domain
 from marginalia.data.table import CountSource, Table
@@ -22,7 +23,6 @@ from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
-from marginalia.subsets import DisjointSets
 from marginalia.synthesis.base import Array, ModelSynthesizer, State
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
@@ -186,7 +186,7 @@ def _select_tree(table: CountSource, model: GraphicalModel, epsilon: float, sess
         )
         for j, k in itertools.combinations(range(len(names)), 2)
     }
-    parts, joining = DisjointSets(names), list(score)
+    parts, joining = DisjointSet(names), list(score)
     tree: list[tuple[str, str]] = []
     while joining:
         scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource
@@ -25,7 +26,6 @@ from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.costs import CompositionBudget
 from marginalia.privacy.session import Session
-from marginalia.subsets import DisjointSets
 from marginalia.synthesis.base import ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -208,12 +208,12 @@ class CliqueTree:
         self._cells = {i: math.prod(sizes[a] for a in c) for i, c in self._members.items()}
         self._next: dict[int, set[int]] = {i: set() for i in self._members}
         self._holders: list[set[int]] = [{i for i, c in self._members.items() if a in c} for a in range(len(sizes))]
-        self._parts = DisjointSets(range(len(sizes)))  # of attributes
+        self._parts = DisjointSet(range(len(sizes)))  # of attributes
         self._rooted: tuple[dict[int, int], dict[int, int]] | None = None  # of the cliques: parents, depths
         self.cells = sum(self._cells.values())
         # The heaviest spanning forest by shared attributes is a junction tree of a triangulated graph.
         pairs = [(i, j) for i, j in itertools.combinations(self._members, 2) if self._members[i] & self._members[j]]
-        joined = DisjointSets(self._members)
+        joined = DisjointSet(self._members)
         for i, j in sorted(pairs, key=lambda e: -len(self._members[e[0]] & self._members[e[1]])):
             if joined.merge(i, j):
                 self._link(i, j)

@@ -30,6 +30,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
@@ -42,7 +43,7 @@ from marginalia.memory import check_cost, short
 from marginalia.privacy.mechanisms.additive import actual_sigma
 from marginalia.privacy.mechanisms.residuals import residual, residual_sensitivity
 from marginalia.privacy.relation import Neighbours
-from marginalia.subsets import DisjointSets, subsets
+from marginalia.subsets import subsets
 from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.noisy_marginals import NoisyMarginal
 
@@ -435,7 +436,7 @@ class ResidualSynthesizer(Synthesizer):
             return float(np.abs(model.estimate(pair) - np.outer(*(ones[a] for a in pair)) / model.total).sum())
 
         pairs = [pair for pair in itertools.combinations(range(d), 2) if pair in model.residuals]
-        parts = DisjointSets(range(d))
+        parts = DisjointSet(range(d))
         chosen = [pair for pair in sorted(pairs, key=lambda pair: -dependence(pair)) if parts.merge(*pair)]
         names = self.domain_.names
         measured = [
